@@ -1,0 +1,241 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"pi-mcp/cage"
+	"pi-mcp/store"
+)
+
+// A RunRequest asks for one agent. Empty fields take the server's defaults.
+type RunRequest struct {
+	Provider, Model string
+	ContextSize     *int64 // tokens, at least 20000
+	Thinking        string // one of pi's levels
+	Name            string // default provider/model
+	Cwd             string // a directory inside the grants; default the cage's /tmp
+	Grants          cage.Grants
+	Callback        string  // the agent that each settle is told to
+	AccessToken     string  // whose group the agent goes to; default the caller's
+	Prompt          *string // the first turn
+}
+
+// A RunResult is a new agent, and what became of its first prompt.
+type RunResult struct {
+	Info
+	PromptSent  bool    `json:"prompt_sent"`
+	Delivery    *string `json:"delivery"`
+	Disposition *string `json:"disposition"`
+}
+
+// Run starts an agent and returns when pi has answered the handshake and taken
+// the prompt, if there is one. When it fails, or ctx ends before, nothing is
+// left: no row, no directory, no process.
+func (s *Supervisor) Run(ctx context.Context, who Caller, req RunRequest) (RunResult, error) {
+	if s.ctx.Err() != nil {
+		return RunResult{}, ErrStopping
+	}
+	row, err := s.plan(req)
+	if err != nil {
+		return RunResult{}, err
+	}
+	if req.Callback != "" {
+		if err := s.checkCallback(ctx, who, req.Callback); err != nil {
+			return RunResult{}, err
+		}
+	}
+	l, err := s.prepare(ctx, row.Provider)
+	if err != nil {
+		return RunResult{}, err
+	}
+	l.grants = cage.Grants{Write: row.Write, Read: row.Read, Denied: row.Denied}
+	if row.Group, err = s.groupOf(ctx, who, req.AccessToken); err != nil {
+		return RunResult{}, err
+	}
+	if err := s.insert(ctx, row); err != nil {
+		return RunResult{}, err
+	}
+	a := newLive(s, row)
+	if err := s.start(ctx, a, l); err != nil {
+		if errors.Is(err, ErrStopping) {
+			err = errors.Join(err, s.bury(row.ID))
+		}
+		return RunResult{}, err
+	}
+	sent, err := s.firstPrompt(ctx, a, req.Prompt)
+	if err != nil {
+		_, _ = a.end(context.WithoutCancel(ctx), ByRemove)
+		return RunResult{}, err
+	}
+	if row, err = s.cfg.Store.Agent(context.WithoutCancel(ctx), row.Group, row.ID); err != nil {
+		return RunResult{}, err
+	}
+	return RunResult{Info: s.info(row), PromptSent: req.Prompt != nil, Delivery: filled(sent.Delivery), Disposition: filled(sent.Disposition)}, nil
+}
+
+// firstPrompt sends the prompt of a run or a resurrection, if there is one.
+func (s *Supervisor) firstPrompt(ctx context.Context, a *liveAgent, prompt *string) (SendResult, error) {
+	if prompt == nil {
+		return SendResult{}, nil
+	}
+	return a.send(ctx, *prompt, FollowUp)
+}
+
+// plan checks a request and makes the row it asks for. Nothing is stored yet.
+func (s *Supervisor) plan(req RunRequest) (store.Agent, error) {
+	def(&req.Provider, s.cfg.Provider)
+	def(&req.Model, s.cfg.Model)
+	def(&req.Name, req.Provider+"/"+req.Model)
+	if err := s.checkRun(req); err != nil {
+		return store.Agent{}, err
+	}
+	grants, err := s.resolve(req.Grants)
+	if err != nil {
+		return store.Agent{}, err
+	}
+	cwd, err := checkCwd(req.Cwd, grants)
+	if err != nil {
+		return store.Agent{}, err
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return store.Agent{}, err
+	}
+	now := time.Now()
+	row := store.Agent{
+		ID: id.String(), Name: req.Name, Provider: req.Provider, Model: req.Model,
+		Thinking: req.Thinking, Cwd: cwd,
+		Write: grants.Write, Read: grants.Read, Denied: grants.Denied,
+		State: string(Starting), Living: true, Owner: s.cfg.Store.Owner(),
+		Created: now, Updated: now, LastActivity: now,
+	}
+	if req.ContextSize != nil {
+		row.ContextSize = *req.ContextSize
+	}
+	return row, nil
+}
+
+// insert stores a new row unless a limit on live agents is reached. Between the
+// count and the row nobody else of this server comes in.
+func (s *Supervisor) insert(ctx context.Context, row store.Agent) error {
+	s.admit.Lock()
+	defer s.admit.Unlock()
+	if err := s.room(ctx, row.Group); err != nil {
+		return err
+	}
+	return s.cfg.Store.Insert(ctx, row)
+}
+
+// room reports a limit on live agents that is reached.
+func (s *Supervisor) room(ctx context.Context, group string) error {
+	all, inGroup, err := s.cfg.Store.Count(ctx, group)
+	switch {
+	case err != nil:
+		return err
+	case int64(all) >= s.cfg.Limits.Agents:
+		return &LimitError{Name: "max-agents", Value: s.cfg.Limits.Agents}
+	case int64(inGroup) >= s.cfg.Limits.GroupAgents:
+		return &LimitError{Name: "max-group-agents", Value: s.cfg.Limits.GroupAgents}
+	}
+	return nil
+}
+
+// A ResurrectResult is an agent that lives again.
+type ResurrectResult struct {
+	Info
+	Resurrected bool    `json:"resurrected"`
+	PromptSent  bool    `json:"prompt_sent"`
+	Delivery    *string `json:"delivery"`
+	Disposition *string `json:"disposition"`
+}
+
+// Resurrect starts a stopped agent again from its session, with everything it
+// was first given. When the start fails the agent is what it was before. A
+// prompt that pi refuses is an error, but the agent stays alive.
+func (s *Supervisor) Resurrect(ctx context.Context, who Caller, id string, prompt *string) (ResurrectResult, error) {
+	if prompt != nil {
+		if err := s.checkMessage("prompt", *prompt); err != nil {
+			return ResurrectResult{}, err
+		}
+	}
+	a, err := s.revive(ctx, who, id)
+	if err != nil {
+		return ResurrectResult{}, err
+	}
+	sent, err := s.firstPrompt(ctx, a, prompt)
+	if err != nil {
+		return ResurrectResult{}, err
+	}
+	row, err := s.cfg.Store.Agent(context.WithoutCancel(ctx), who.Group, id)
+	if err != nil {
+		return ResurrectResult{}, err
+	}
+	res := ResurrectResult{Info: s.info(row), Resurrected: true, PromptSent: prompt != nil}
+	if prompt != nil {
+		res.Delivery, res.Disposition = filled(resurrectPrompt), filled(sent.Disposition)
+	}
+	return res, nil
+}
+
+// revive starts a stopped agent and returns it once it is ready.
+func (s *Supervisor) revive(ctx context.Context, who Caller, id string) (*liveAgent, error) {
+	row, a, err := s.owned(ctx, who, id)
+	if err != nil {
+		return nil, err
+	}
+	if a != nil || row.Living {
+		return nil, &StateError{ID: id, State: State(row.State), Remedy: "it is alive already; use send_message"}
+	}
+	l, err := s.prepare(ctx, row.Provider)
+	if err != nil {
+		return nil, err
+	}
+	// The paths may lead elsewhere than when they were granted.
+	stored := cage.Grants{Write: row.Write, Read: row.Read, Denied: row.Denied}
+	if l.grants, err = s.resolveAgain(stored); err != nil {
+		return nil, err
+	}
+	if row, err = s.claim(ctx, row); err != nil {
+		return nil, err
+	}
+	a = newLive(s, row)
+	if err := s.start(ctx, a, l); err != nil {
+		if errors.Is(err, ErrStopping) {
+			err = errors.Join(err, s.unclaim(row))
+		}
+		return nil, err
+	}
+	return a, nil
+}
+
+// claim makes a stopped agent's row this server's, in state Starting.
+func (s *Supervisor) claim(ctx context.Context, row store.Agent) (store.Agent, error) {
+	s.admit.Lock()
+	defer s.admit.Unlock()
+	if err := s.room(ctx, row.Group); err != nil {
+		return row, err
+	}
+	to, err := State(row.State).On(Resurrect, Facts{})
+	if err != nil {
+		return row, err
+	}
+	row.Resume, row.State = row.State, string(to)
+	row.Living, row.Owner, row.Updated = true, s.cfg.Store.Owner(), time.Now()
+	err = s.cfg.Store.Claim(ctx, row)
+	if errors.Is(err, store.ErrNotFound) {
+		return row, &StateError{ID: row.ID, State: Active, Remedy: "somebody else has just resurrected or removed it"}
+	}
+	return row, err
+}
+
+// unclaim undoes claim for an agent whose goroutine never began.
+func (s *Supervisor) unclaim(row store.Agent) error {
+	row.State, row.Resume, row.Owner, row.Living = row.Resume, "", "", false
+	ctx, cancel := s.writing()
+	defer cancel()
+	return s.cfg.Store.Save(ctx, row)
+}

@@ -1,0 +1,370 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"pi-mcp/agent/pi"
+	"pi-mcp/agent/pirpc"
+	"pi-mcp/artifacts"
+	"pi-mcp/cage"
+	"pi-mcp/store"
+)
+
+// errStopped is why a start ends that somebody stopped.
+var errStopped = errors.New("stopped during start")
+
+// A launch is what one start works with: found out before anything is made.
+type launch struct {
+	pi         *pi.Install
+	bwrap      *cage.Bwrap
+	cache      string // the warmed compile cache; "" without one
+	credential pi.Credential
+	grants     cage.Grants // resolved afresh
+}
+
+// prepare finds out everything that a start of row needs. It makes nothing.
+func (s *Supervisor) prepare(ctx context.Context, provider string) (launch, error) {
+	install, err := s.tools.install(ctx, s.cfg)
+	if err != nil {
+		return launch{}, &StartError{Step: "looking for pi", Reason: err.Error()}
+	}
+	bwrap, err := s.tools.cage(s.cfg)
+	if err != nil {
+		return launch{}, &StartError{Step: "looking for bubblewrap", Reason: err.Error()}
+	}
+	credential, err := install.Auth(ctx, provider)
+	if err != nil {
+		return launch{}, &StartError{Step: "checking the credentials", Reason: err.Error()}
+	}
+	return launch{pi: install, bwrap: bwrap, credential: credential, cache: s.tools.cache(ctx, s.cfg)}, nil
+}
+
+// start brings a up from a stored row in state Starting: it makes the agent
+// known and waits for the handshake. When ctx ends first, or anything fails,
+// everything that was made is taken back before start returns.
+func (s *Supervisor) start(ctx context.Context, a *liveAgent, l launch) error {
+	ready, cancel := context.WithTimeout(s.ctx, s.cfg.Handshake)
+	defer cancel()
+	a.cancel = cancel
+	if err := s.enlist(a); err != nil {
+		return err
+	}
+	go a.launch(ready, l)
+	select {
+	case err := <-a.ready:
+		if err != nil {
+			<-a.gone
+		}
+		return err
+	case <-ctx.Done():
+	}
+	cancel()
+	if err := <-a.ready; err == nil {
+		return nil // it was ready first
+	}
+	<-a.gone
+	return ctx.Err()
+}
+
+// launch makes the process and has the first words with pi. It tells loop how
+// that went, exactly once.
+func (a *liveAgent) launch(ctx context.Context, l launch) {
+	dir, err := a.furnish(l)
+	if err != nil {
+		a.tell(func() { a.failed(dir, &StartError{Step: "making its directory", Reason: err.Error()}) })
+		return
+	}
+	p, err := a.spawn(dir, l)
+	if err != nil {
+		a.tell(func() { a.failed(dir, err) })
+		return
+	}
+	if err := a.greet(ctx, p); err != nil {
+		p.end()
+		err = p.failure(ctx, err)
+		a.tell(func() { a.failed(dir, err) })
+	}
+}
+
+// greet sends the handshake. It returns nil when the answer came in time and
+// loop has been told to take the process, and an error when it will not be.
+func (a *liveAgent) greet(ctx context.Context, p *process) error {
+	answered := make(chan error, 1)
+	var decided sync.Once // the answer or the deadline, whichever is first
+	err := p.pi.Send("get_state", nil, func(r pirpc.Response) {
+		err := answerError("get_state", r)
+		decided.Do(func() {
+			if err == nil {
+				// From the reader, so that what pi says next comes after it.
+				a.tell(func() { a.attached(p) })
+			}
+			answered <- err
+		})
+	})
+	if err != nil {
+		return err
+	}
+	select {
+	case err := <-answered:
+		return err
+	case <-ctx.Done():
+	}
+	decided.Do(func() { answered <- ctx.Err() })
+	return <-answered
+}
+
+// furnish makes the agent's directory, or what of it is made anew each time.
+func (a *liveAgent) furnish(l launch) (*artifacts.Dir, error) {
+	all := a.sup.cfg.Artifacts
+	if !a.row.Ready { // a start that was stopped early may or may not have made it
+		err := all.Create(a.id, pi.SessionHeader(a.id, a.row.Cwd, a.row.Created))
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+	}
+	dir, err := all.Agent(a.id)
+	if err != nil {
+		return nil, err
+	}
+	if err := mountPoints(dir, l.grants); err != nil {
+		return dir, err
+	}
+	files, err := pi.Files(pi.FilesConfig{
+		HostDir: a.sup.cfg.HostPi, Provider: a.row.Provider, Model: a.row.Model,
+		Key: l.credential.Key, OAuth: l.credential.OAuth, ContextSize: a.row.ContextSize,
+	})
+	if err != nil {
+		return dir, err
+	}
+	return dir, dir.WritePi(files)
+}
+
+// mountPoints makes the places of grants below the host's /tmp in the agent's own
+// /tmp, which covers the host's in the cage. No process of the agent lives now.
+func mountPoints(dir *artifacts.Dir, g cage.Grants) error {
+	dirs, files, err := g.Under("/tmp")
+	if err != nil {
+		return err
+	}
+	for _, p := range dirs {
+		if err := dir.MountPoint(p, true); err != nil {
+			return err
+		}
+	}
+	for _, p := range files {
+		if err := dir.MountPoint(p, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A process is a pi that runs and the conversation with it.
+type process struct {
+	proc  *cage.Proc
+	pi    *pirpc.Client
+	dir   *artifacts.Dir
+	logs  *logs
+	said  *tail
+	heard chan struct{} // closed when stderr has ended
+}
+
+// spawn starts the cage with pi in it. What it opened is closed on failure.
+func (a *liveAgent) spawn(dir *artifacts.Dir, l launch) (*process, error) {
+	args, err := pi.Args(a.row.Provider, a.row.Model, a.row.Thinking)
+	if err != nil {
+		return nil, &StartError{Step: "making pi's arguments", Reason: err.Error()}
+	}
+	files, err := openLogs(dir, a.sup.cfg.Limits)
+	if err != nil {
+		return nil, &StartError{Step: "opening its logs", Reason: err.Error()}
+	}
+	proc, err := l.bwrap.Start(a.spec(l), append(slices.Clone(l.pi.Caged), args...))
+	if err != nil {
+		files.close()
+		return nil, &StartError{Step: "starting the cage", Reason: err.Error()}
+	}
+	p := &process{proc: proc, dir: dir, logs: files, said: &tail{}, heard: make(chan struct{})}
+	go func() {
+		defer close(p.heard)
+		_, _ = io.Copy(io.MultiWriter(files.stderr, p.said), proc.Stderr)
+	}()
+	a.files.Store(files)
+	p.pi = pirpc.New(pirpc.Config{In: proc.In, Out: proc.Out, Log: files.stdout, On: a.hear, Want: wanted})
+	return p, nil
+}
+
+func openLogs(dir *artifacts.Dir, l Limits) (*logs, error) {
+	stdout, err := dir.Log(artifacts.Stdout, l.Stdout)
+	if err != nil {
+		return nil, err
+	}
+	stderr, err := dir.Log(artifacts.Errors, l.Stderr)
+	if err != nil {
+		return nil, errors.Join(err, stdout.Close())
+	}
+	return &logs{stdout, stderr}, nil
+}
+
+func (l *logs) close() {
+	l.stdout.Close()
+	l.stderr.Close()
+}
+
+// end kills the process and waits until nothing of it is left.
+func (p *process) end() {
+	p.proc.Kill()
+	p.wait()
+}
+
+// wait returns when the process is gone and all it said has been taken.
+func (p *process) wait() {
+	<-p.proc.Done()
+	<-p.pi.Done()
+	<-p.heard
+	p.proc.Out.Close()
+	p.proc.Stderr.Close()
+}
+
+// failure says why a start failed, once the process is gone.
+func (p *process) failure(ctx context.Context, err error) error {
+	e := &StartError{Step: "waiting for pi's first answer", Reason: err.Error(), Stderr: p.said.String()}
+	exit := p.proc.Exit()
+	switch {
+	case exit.Cage:
+		e.Step, e.Reason = "making the cage", cage.Explain(e.Stderr)
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		e.Reason = "none came in time; --handshake sets the limit"
+	case errors.Is(err, context.Canceled):
+		return errStopped
+	case errors.Is(err, pirpc.ErrClosed):
+		e.Reason = exitReason(exit, "")
+	}
+	return e
+}
+
+// attached takes a process that has answered: from here on it is loop's.
+func (a *liveAgent) attached(p *process) {
+	a.proc, a.pi, a.dir, a.said = p.proc, p.pi, p.dir, p.said
+	go func() {
+		p.wait()
+		a.tell(func() { a.exited(p.proc.Exit()) })
+	}()
+	a.row.PID, a.row.PIDStart, a.row.Boot = p.proc.PID(), p.proc.StartTime(), a.sup.boot
+	if a.state == Stopping { // stopped between the answer and here
+		a.ready <- errStopped
+		a.release(errStopped)
+		a.endProcess()
+		return
+	}
+	a.arrived()
+	a.ready <- nil
+	a.release(nil)
+}
+
+// arrived writes down that the start succeeded.
+func (a *liveAgent) arrived() {
+	if a.row.Resume != "" {
+		now := time.Now()
+		a.row.Retries++
+		a.row.ResurrectedAt = &now
+		a.row.LastError, a.row.ExitCode = nil, nil
+	}
+	a.row.Ready = true
+	a.row.Resume = ""
+	a.move(Ready)
+}
+
+// failed takes a start that did not get as far as ready. The process, if there
+// was one, is gone.
+func (a *liveAgent) failed(dir *artifacts.Dir, err error) {
+	a.dir = dir
+	if a.state == Stopping {
+		err = errStopped
+		a.settleStop()
+		a.move(Exit)
+	} else {
+		a.move(StartFailed)
+	}
+	a.release(err)
+	a.finish()
+	a.ready <- err
+}
+
+// release runs what waited for the start.
+func (a *liveAgent) release(err error) {
+	waiting := a.waiting
+	a.waiting = nil
+	for _, f := range waiting {
+		f(err)
+	}
+}
+
+// spec is the cage of one agent.
+func (a *liveAgent) spec(l launch) cage.Spec {
+	p := a.sup.cfg.Artifacts.Paths(a.id)
+	binds := []cage.Bind{
+		{Source: p.Tmp, Target: "/tmp", Write: true},
+		{Source: p.Home, Target: "/home/agent", Write: true},
+		{Source: p.Pi, Target: "/pi-agent", Write: true},
+		{Source: p.Session, Target: "/agent_session.jsonl", Write: true},
+	}
+	env := []string{
+		"PATH=/opt/pi-mcp/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"HOME=/home/agent", "USER=agent", "LANG=C.UTF-8", "TERM=dumb", "TMPDIR=/tmp",
+		"AGENT_ID=" + a.id,
+		"PI_CODING_AGENT_DIR=/pi-agent", "PI_OFFLINE=1", "PI_TELEMETRY=0", "PI_SKIP_VERSION_CHECK=1",
+	}
+	for _, m := range l.pi.Mounts {
+		binds = append(binds, cage.Bind{Source: m.Source, Target: m.Target})
+	}
+	if l.cache != "" {
+		binds = append(binds, cage.Bind{Source: l.cache, Target: cacheTarget})
+		env = append(env, "NODE_COMPILE_CACHE="+cacheTarget)
+	}
+	return cage.Spec{Grants: l.grants, Binds: binds, Env: env, Dir: a.row.Cwd, Network: true}
+}
+
+// answerError is what is wrong with an answer of pi's, nil if nothing is.
+func answerError(command string, r pirpc.Response) error {
+	switch {
+	case r.Err != nil:
+		return r.Err
+	case !r.Success:
+		return &PiError{Command: command, Reason: r.Error}
+	}
+	return nil
+}
+
+// erase removes all that is left of an agent whose row is tombstoned. It may be
+// repeated from any point.
+func (s *Supervisor) erase(id string) error {
+	if err := s.cfg.Artifacts.Trash(id); err != nil {
+		return fmt.Errorf("cannot set aside the directory: %w", err)
+	}
+	ctx, cancel := s.writing()
+	defer cancel()
+	if err := s.cfg.Store.Delete(ctx, id); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return fmt.Errorf("cannot delete the row: %w", err)
+	}
+	return s.cfg.Artifacts.EmptyTrash()
+}
+
+// writing is the context of a change that nobody's cancellation may undo half way.
+func (s *Supervisor) writing() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), 10*time.Second)
+}
+
+// isDir reports whether path is a directory on the host.
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}

@@ -1,0 +1,145 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"pi-mcp/agent/pirpc"
+)
+
+// stop asks for the agent's end. The first cause decides, but who wants it
+// removed, or stops the server, is not kept waiting for somebody else's grace.
+func (a *liveAgent) stop(cause Cause) {
+	switch {
+	case a.over:
+		return
+	case a.state == Stopping:
+		if cause == ByRemove {
+			a.cause = cause
+		}
+		if cause == ByShutdown && a.proc != nil {
+			time.AfterFunc(a.sup.cfg.CloseGrace, a.proc.Kill)
+		}
+		return
+	}
+	a.cause = cause
+	a.move(Stop)
+	if a.proc == nil {
+		a.cancel() // launch ends and says so
+		return
+	}
+	a.endProcess()
+}
+
+// endProcess asks pi to end and kills it when it does not within the grace. The
+// run is aborted first, so that the session records it as aborted; then the end
+// of its input tells pi to exit. There is no SIGTERM: it would end bubblewrap,
+// and with it the cage, without ever reaching pi.
+func (a *liveAgent) endProcess() {
+	grace := a.sup.cfg.Grace
+	if a.cause == ByShutdown {
+		grace = a.sup.cfg.CloseGrace
+	}
+	if a.turn.busy() {
+		_ = a.pi.Send("abort", nil, func(pirpc.Response) {})
+	}
+	_ = a.pi.CloseInput()
+	time.AfterFunc(grace, a.proc.Kill)
+}
+
+// settleStop counts a stop that ended a start.
+func (a *liveAgent) settleStop() {
+	switch a.cause {
+	case ByRip, ByLimit:
+		now := time.Now()
+		a.row.Rips++
+		a.row.RippedAt = &now
+	case ByShutdown:
+		a.row.LastError = filled("stopped with the server")
+	}
+}
+
+// end stops a live agent and waits for the end. It reports whether this call was
+// the one that began it. The stop goes on when ctx ends before.
+func (a *liveAgent) end(ctx context.Context, cause Cause) (began bool, err error) {
+	told := make(chan bool, 1)
+	a.tell(func() {
+		told <- a.state != Stopping && !a.over
+		a.stop(cause)
+	})
+	select {
+	case <-a.gone:
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	select {
+	case began = <-told:
+	default: // it was gone before it could be told
+	}
+	return began, nil
+}
+
+// A RipResult is an agent after a rip.
+type RipResult struct {
+	Info
+	Ripped        bool `json:"ripped"`
+	AlreadyRipped bool `json:"already_ripped"`
+}
+
+// Rip stops an agent and keeps everything it left. Ripping a stopped agent
+// changes nothing.
+func (s *Supervisor) Rip(ctx context.Context, who Caller, id string) (RipResult, error) {
+	row, a, err := s.owned(ctx, who, id)
+	if err != nil {
+		return RipResult{}, err
+	}
+	began := false
+	if a != nil {
+		if began, err = a.end(ctx, ByRip); err != nil {
+			return RipResult{}, err
+		}
+		if row, err = s.cfg.Store.Agent(context.WithoutCancel(ctx), who.Group, id); err != nil {
+			return RipResult{}, err
+		}
+	}
+	return RipResult{
+		Info:          s.info(row),
+		Ripped:        true,
+		AlreadyRipped: State(row.State) == Ripped && !began,
+	}, nil
+}
+
+// A RemoveResult says that an agent is no more.
+type RemoveResult struct {
+	AgentID string `json:"agent_id"`
+	Removed bool   `json:"removed"`
+}
+
+// Remove stops an agent and deletes its row and its directory.
+func (s *Supervisor) Remove(ctx context.Context, who Caller, id string) (RemoveResult, error) {
+	_, a, err := s.owned(ctx, who, id)
+	if err != nil {
+		return RemoveResult{}, err
+	}
+	if a != nil {
+		if _, err := a.end(ctx, ByRemove); err != nil {
+			return RemoveResult{}, err
+		}
+	}
+	// An agent that ended by itself before it could be told is still there.
+	if err := s.bury(id); err != nil {
+		return RemoveResult{}, err
+	}
+	return RemoveResult{AgentID: id, Removed: true}, nil
+}
+
+// bury removes a stopped agent. One that is gone already is fine.
+func (s *Supervisor) bury(id string) error {
+	ctx, cancel := s.writing()
+	defer cancel()
+	if err := s.cfg.Store.Tombstone(ctx, id); err != nil && !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	return s.erase(id)
+}

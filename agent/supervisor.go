@@ -1,0 +1,197 @@
+// Package agent runs coding agents: one pi, in one cage, for each.
+//
+// A Supervisor is the whole API. Its methods take a Caller, check it, and either
+// read the store or send a message to the one goroutine that owns the agent in
+// question (liveAgent.loop). What may happen next to an agent is decided in
+// lifecycle.go and nowhere else.
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"sync"
+	"time"
+
+	"pi-mcp/artifacts"
+	"pi-mcp/cage"
+	"pi-mcp/store"
+)
+
+// Config is what a Supervisor needs. Fields without a stated default are required.
+type Config struct {
+	Store     *store.DB
+	Artifacts *artifacts.Store
+	StateDir  string   // the server's own directory: caches and the files that cages need
+	HostPi    string   // pi's own directory on the host, with its models and logins
+	Protected []string // more host paths that no agent may be granted; may be empty
+	Home      string   // the user's home directory, which no agent gets whole; may be empty
+
+	Path  string // where programs are looked for, as in $PATH
+	Pi    string // the pi to run; default: pi in Path
+	Node  string // the Node.js to run it with; default: found beside pi or in Path
+	Bwrap string // default: bwrap in Path
+
+	Provider string // of a run that names none; default deepseek
+	Model    string // of a run that names none; default deepseek-flash
+
+	RefreshPause time.Duration // between two agents of the background lap; 0: no lap
+	Handshake    time.Duration // for pi's first answer; default 60 s
+	Grace        time.Duration // from a rip to the kill; default 3 s
+	CloseGrace   time.Duration // the same when the server stops; default 1 s
+
+	Limits Limits       // zero means none of everything: see DefaultLimits
+	Log    *slog.Logger // default: discard
+}
+
+// NoLimit is a limit that is never reached.
+const NoLimit = math.MaxInt64
+
+// Limits bound what agents may use. Zero allows nothing.
+type Limits struct {
+	Agents      int64 // live agents of this database
+	GroupAgents int64 // live agents of one group
+	Message     int64 // bytes of one message
+	Stdout      int64 // bytes of stdout.log
+	Stderr      int64 // bytes of errors.log
+}
+
+// DefaultLimits returns the limits of a server that is not told any.
+func DefaultLimits() Limits {
+	return Limits{Agents: 32, GroupAgents: 32, Message: 1 << 20, Stdout: 256 << 20, Stderr: 16 << 20}
+}
+
+func (c *Config) fill() error {
+	if c.Store == nil || c.Artifacts == nil || c.StateDir == "" || c.HostPi == "" {
+		return errors.New("incomplete agent.Config: Store, Artifacts, StateDir and HostPi are required")
+	}
+	def(&c.Provider, "deepseek")
+	def(&c.Model, "deepseek-flash")
+	def(&c.Handshake, 60*time.Second)
+	def(&c.Grace, 3*time.Second)
+	def(&c.CloseGrace, time.Second)
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+// def sets a field that is still zero.
+func def[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// A Supervisor owns agents. It is safe for concurrent use. Its goroutines end
+// before Close returns.
+type Supervisor struct {
+	cfg  Config
+	boot string // boot id of this machine, for rows
+
+	ctx    context.Context // ends when Close begins; the agents' lifetime
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // one for each agent and one for the lap
+
+	tools tools // what starts need and is found out once
+
+	admit sync.Mutex // held from counting live agents to inserting one more
+
+	mu      sync.Mutex // guards the fields below
+	live    map[string]*liveAgent
+	closing bool
+}
+
+// New returns a supervisor after putting in order what dead servers left in the
+// store and below the agents directory.
+func New(ctx context.Context, cfg Config) (*Supervisor, error) {
+	if err := cfg.fill(); err != nil {
+		return nil, err
+	}
+	s := &Supervisor{cfg: cfg, boot: cage.BootID(), live: map[string]*liveAgent{}}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	if err := s.adopt(ctx); err != nil {
+		s.cancel()
+		return nil, fmt.Errorf("cannot take over the agents of a dead server: %w", err)
+	}
+	if cfg.RefreshPause > 0 {
+		s.wg.Go(s.lap)
+	}
+	return s, nil
+}
+
+// Close stops all agents side by side, waits for them and returns when no
+// process is left. Calls under way fail; later ones get ErrStopping.
+func (s *Supervisor) Close() {
+	s.mu.Lock()
+	s.closing = true
+	s.mu.Unlock()
+	s.cancel()
+	s.wg.Wait()
+	s.tools.close()
+}
+
+// find returns the live agent with this id, nil when this server has none.
+func (s *Supervisor) find(id string) *liveAgent {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.live[id]
+}
+
+// enlist makes a known to the supervisor and starts its goroutine.
+func (s *Supervisor) enlist(a *liveAgent) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return ErrStopping
+	}
+	s.live[a.row.ID] = a
+	s.wg.Go(a.loop)
+	return nil
+}
+
+// forget is the last act of an agent's goroutine.
+func (s *Supervisor) forget(a *liveAgent) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.live, a.id)
+}
+
+// protected lists the host paths that no grant may touch.
+func (s *Supervisor) protected() []string {
+	paths := append([]string{s.cfg.StateDir, s.cfg.Artifacts.Root(), s.cfg.HostPi}, s.cfg.Protected...)
+	if exe, err := os.Executable(); err == nil {
+		paths = append(paths, exe)
+	}
+	return paths
+}
+
+// row returns an agent that the caller may see.
+func (s *Supervisor) row(ctx context.Context, who Caller, id string) (store.Agent, error) {
+	if err := checkID("agent_id", id); err != nil {
+		return store.Agent{}, err
+	}
+	return s.cfg.Store.Agent(ctx, who.Group, id)
+}
+
+// owned returns a row like the method row and, when the agent is alive, its
+// goroutine. An agent that another server keeps alive is a *ForeignError.
+func (s *Supervisor) owned(ctx context.Context, who Caller, id string) (store.Agent, *liveAgent, error) {
+	if s.ctx.Err() != nil {
+		return store.Agent{}, nil, ErrStopping
+	}
+	row, err := s.row(ctx, who, id)
+	if err != nil {
+		return row, nil, err
+	}
+	a := s.find(id)
+	if a == nil && row.Living && row.Owner != s.cfg.Store.Owner() {
+		pid, _ := s.cfg.Store.OwnerPID(row.Owner)
+		return row, nil, &ForeignError{ID: id, PID: pid}
+	}
+	return row, a, nil
+}

@@ -1,0 +1,225 @@
+package agent
+
+import (
+	"encoding/json"
+	"time"
+
+	"pi-mcp/agent/pirpc"
+	"pi-mcp/store"
+)
+
+// settleWait bounds how long a settle waits for pi's numbers. A pi that does not
+// give them settles without.
+const settleWait = 2 * time.Second
+
+// A turn counts what keeps an agent active. It belongs to the agent's loop.
+//
+// A prompt counts from before it is written: pi may settle it before the answer
+// has been read.
+type turn struct {
+	unanswered int // prompts written and not yet answered
+	accepted   int // prompts taken by pi since the last settle
+	running    bool
+	settling   int      // settles that wait for their facts
+	quiet      int      // laps in a row in which pi knew nothing of the prompts it took
+	failure    string   // of the last answer of the model, "" if there was none
+	settled    []func() // to run when no settle waits any more
+	answered   []func() // to run when no prompt waits for its answer any more
+}
+
+// busy reports whether a run is on or a prompt outstanding. The settle that is
+// being committed no longer counts.
+func (t *turn) busy() bool {
+	return t.running || t.unanswered > 0 || t.accepted > 0 || t.settling > 0
+}
+
+// drop forgets everything: the process is gone.
+func (t *turn) drop() {
+	late := append(t.settled, t.answered...)
+	*t = turn{}
+	runAll(&late)
+}
+
+// runAll runs what was put off. What is put off meanwhile is left.
+func runAll(late *[]func()) {
+	all := *late
+	*late = nil
+	for _, f := range all {
+		f()
+	}
+}
+
+// wanted are the records that move an agent. All others are only logged.
+func wanted(kind string) bool {
+	switch kind {
+	case "agent_start", "agent_settled", "message_end", "queue_update", "extension_ui_request":
+		return true
+	}
+	return false
+}
+
+// hear is called by the reader for each wanted record, in order. What the record
+// says is taken out here, because its bytes are the reader's.
+func (a *liveAgent) hear(r pirpc.Record) {
+	switch r.Type {
+	case "agent_start":
+		a.tell(a.runStarted)
+	case "agent_settled":
+		a.tell(a.settled)
+	case "message_end":
+		if failure, ok := failureOf(r); ok {
+			a.tell(func() { a.turn.failure = failure })
+		}
+	case "queue_update":
+		var q struct{ Steering, FollowUp []json.RawMessage }
+		if json.Unmarshal(r.Raw, &q) == nil {
+			a.queued.Store(int64(len(q.Steering) + len(q.FollowUp)))
+		}
+	case "extension_ui_request":
+		if d, ok := dialogOf(r); ok {
+			a.tell(func() { a.asked(d) })
+		}
+	}
+}
+
+// failureOf returns how an assistant's message failed: "" when it did not. ok is
+// false for messages of others. A record too long to keep is no failure.
+func failureOf(r pirpc.Record) (failure string, ok bool) {
+	var m struct {
+		Message struct{ Role, StopReason, ErrorMessage string }
+	}
+	if r.Cut || json.Unmarshal(r.Raw, &m) != nil || m.Message.Role != "assistant" {
+		return "", false
+	}
+	if m.Message.StopReason != "error" {
+		return "", true
+	}
+	if m.Message.ErrorMessage == "" {
+		return "the model's answer failed", true
+	}
+	return clip(m.Message.ErrorMessage, 8<<10), true
+}
+
+// dialogOf names a question that blocks pi; notices are none.
+func dialogOf(r pirpc.Record) (string, bool) {
+	var d struct{ Method, Title, Message string }
+	if json.Unmarshal(r.Raw, &d) != nil {
+		return "", false
+	}
+	switch d.Method {
+	case "select", "confirm", "input", "editor":
+	default:
+		return "", false
+	}
+	if d.Title == "" {
+		d.Title = d.Message
+	}
+	return clip(d.Method+": "+d.Title, 1<<10), true
+}
+
+func (a *liveAgent) asked(dialog string) {
+	a.row.Dialogs++
+	a.row.LastDialog = dialog
+	a.save()
+}
+
+func (a *liveAgent) runStarted() {
+	a.turn.running = true
+	a.turn.quiet = 0
+	a.turn.failure = ""
+	a.move(RunStart)
+}
+
+// settled asks pi for what the run came to. The agent stays active until the
+// answers are in, so that nobody sees it idle with the text of the run before.
+func (a *liveAgent) settled() {
+	if a.state != Active {
+		return // a settle without a run, or the last word of a stop
+	}
+	a.turn.running = false
+	a.turn.accepted = 0
+	a.turn.settling++
+	done := false
+	commit := func() {
+		if done {
+			return
+		}
+		done = true
+		a.commit()
+	}
+	late := time.AfterFunc(settleWait, func() { a.tell(commit) })
+	a.askStats()
+	err := a.pi.Send("get_last_assistant_text", nil, func(r pirpc.Response) {
+		a.tell(func() {
+			late.Stop()
+			if !done {
+				a.takeText(r)
+			}
+			commit()
+		})
+	})
+	if err != nil {
+		late.Stop()
+		commit()
+	}
+}
+
+// commit records a settle whose facts are in.
+func (a *liveAgent) commit() {
+	a.turn.settling--
+	if a.state != Active {
+		return
+	}
+	a.row.SettleCount++
+	a.row.LastError = filled(a.turn.failure)
+	a.move(Settle)
+	if a.turn.settling == 0 {
+		runAll(&a.turn.settled)
+	}
+}
+
+// whenSettled runs f as soon as no settle waits for its facts.
+func (a *liveAgent) whenSettled(f func()) {
+	if a.turn.settling == 0 {
+		f()
+		return
+	}
+	a.turn.settled = append(a.turn.settled, f)
+}
+
+// askStats asks pi for the session's numbers. They go into the row with the next
+// save; an answer that fails changes nothing.
+func (a *liveAgent) askStats() {
+	_ = a.pi.Send("get_session_stats", nil, func(r pirpc.Response) {
+		var s stats
+		if r.Err != nil || !r.Success || json.Unmarshal(r.Data, &s) != nil {
+			return
+		}
+		a.tell(func() { s.into(&a.row) })
+	})
+}
+
+// stats is what pi's get_session_stats says of a session.
+type stats struct {
+	UserMessages, AssistantMessages, ToolCalls int64
+	Tokens                                     struct{ Input, Output, CacheRead, CacheWrite, Total int64 }
+	Cost                                       float64
+}
+
+func (s stats) into(row *store.Agent) {
+	row.Messages = store.Messages{User: s.UserMessages, Assistant: s.AssistantMessages, ToolCalls: s.ToolCalls}
+	row.Tokens = store.Tokens(s.Tokens)
+	row.Cost = s.Cost
+}
+
+func (a *liveAgent) takeText(r pirpc.Response) {
+	var d struct{ Text *string }
+	if r.Err != nil || !r.Success || json.Unmarshal(r.Data, &d) != nil {
+		return
+	}
+	a.row.LastText, a.row.LastTextBytes = nil, 0
+	if d.Text != nil {
+		text := clip(*d.Text, maxInfoText)
+		a.row.LastText, a.row.LastTextBytes = &text, int64(len(*d.Text))
+	}
+}

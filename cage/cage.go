@@ -1,0 +1,93 @@
+// Package cage runs one program in one bubblewrap sandbox.
+//
+// A Spec is a value: what it does not name, the program does not get. The root
+// is built up from parts (the system's programs and libraries, a made-up /etc, a
+// private /proc and /dev) and never starts from the host's own. A cage that cannot
+// be made as asked is an error, never a weaker cage.
+//
+// The way from a Spec to bubblewrap's arguments is a pure function (plan.go), so
+// a policy can be read and compared in a test. Bwrap starts what comes out.
+package cage
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// A Spec says what one program may see and do. The zero Spec gives a read-only
+// root with the system's programs, an empty environment, and loopback only.
+type Spec struct {
+	// Grants are the host's paths, shown at the same places. They must come from
+	// Resolve: a path that has become a symlink since is refused at the start.
+	Grants Grants
+
+	// Binds are places of the caller's own choosing. No agent may be able to
+	// change the way to a Source.
+	Binds []Bind
+
+	// Env is the whole environment, as NAME=value. It is not shown in any
+	// process list: only the program itself and what it starts have it.
+	Env []string
+
+	// Dir is the working directory, in the cage. Empty stands for /.
+	Dir string
+
+	// Network shares the host's network, with its loopback services and abstract
+	// sockets, and makes names resolve. False leaves a loopback of its own.
+	Network bool
+}
+
+// A Bind shows the host's Source at Target. Both are absolute.
+type Bind struct {
+	Source, Target string
+	Write          bool // false: read-only
+}
+
+// check refuses what bubblewrap would misread. All of bubblewrap's arguments
+// travel in one NUL-separated list, so a NUL would start an argument of its own.
+func (s Spec) check(argv []string) error {
+	if len(argv) == 0 || argv[0] == "" {
+		return fmt.Errorf("cannot start a cage without a program")
+	}
+	for _, kv := range s.Env {
+		if name, _, ok := strings.Cut(kv, "="); !ok || name == "" || strings.Contains(kv, "\x00") {
+			return fmt.Errorf("cannot pass environment entry %q: it is not NAME=value", name)
+		}
+	}
+	for _, b := range s.Binds {
+		if !plain(b.Source) || !plain(b.Target) || b.Target == "/" {
+			return fmt.Errorf("cannot mount %q at %q: both must be absolute and clean", b.Source, b.Target)
+		}
+	}
+	if s.Dir != "" && !plain(s.Dir) {
+		return fmt.Errorf("cannot use %q as the working directory: it must be absolute and clean", s.Dir)
+	}
+	return s.Grants.check()
+}
+
+func (g Grants) check() error {
+	for _, r := range g.rules() {
+		if !plain(r.path) {
+			return &GrantError{r.mode.String(), r.path, "it did not come from Resolve"}
+		}
+	}
+	return nil
+}
+
+// plain reports whether path can be a mount's source or target as it stands.
+// bubblewrap follows ".." out of the root it is building.
+func plain(path string) bool {
+	return filepath.IsAbs(path) && filepath.Clean(path) == path && !strings.Contains(path, "\x00")
+}
+
+// covers reports whether path is dir or lies below it, component by component:
+// /a/b does not cover /a/bc.
+func covers(dir, path string) bool {
+	return path == dir || below(dir, path)
+}
+
+// below reports whether path lies strictly below dir.
+func below(dir, path string) bool {
+	return path != dir && strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+}

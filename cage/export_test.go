@@ -1,0 +1,13 @@
+package cage
+
+import "testing"
+
+// StartTime is startTime for tests of processes that are not cages.
+func StartTime(t *testing.T, pid int) uint64 {
+	t.Helper()
+	start, err := startTime(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return start
+}

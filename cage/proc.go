@@ -1,0 +1,173 @@
+package cage
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Proc is a program in its cage.
+type Proc struct {
+	In          io.WriteCloser // the program's input
+	Out, Stderr io.ReadCloser  // its output; Stderr also has bubblewrap's own messages
+
+	pid   int
+	start uint64
+	bwrap pidfd
+	done  chan struct{} // closed after exit is set
+
+	mu     sync.Mutex // protects the fields below
+	init   *pidfd     // pid 1 of the cage, once bubblewrap has named it
+	killed bool       // init is to be killed as soon as it is known
+	reaped bool       // pid may be anybody's now
+	exit   Exit
+}
+
+// An Exit says how a program ended.
+type Exit struct {
+	// Code is the program's exit code, or 128 + n if signal n ended it.
+	Code int
+
+	// Signal is the signal that ended the cage from outside, such as SIGKILL after
+	// Kill. Empty if the program ended by itself or by a signal inside.
+	Signal string
+
+	// Cage reports that the cage could not be made: the program was never
+	// executed, and Stderr ends with bubblewrap's reason. See Explain.
+	Cage bool
+}
+
+// newProc takes over pidfd.
+func newProc(pid, fd int) (*Proc, error) {
+	if fd < 0 {
+		unix.Kill(pid, unix.SIGKILL) // our child, and not reaped yet
+		unix.Wait4(pid, nil, 0, nil)
+		return nil, errors.New("cannot start a cage: this kernel has no pidfds (Linux 5.11 or later is needed)")
+	}
+	p := &Proc{pid: pid, bwrap: pidfd{polled(fd)}, done: make(chan struct{})}
+	p.start, _ = startTime(pid) // there until it is reaped, by watch
+	return p, nil
+}
+
+// PID returns the host's process id of the cage. It is only good for showing, and
+// for Alive and KillStale together with StartTime: use Kill and Done.
+func (p *Proc) PID() int { return p.pid }
+
+// StartTime returns when the process of PID started, in clock ticks since boot.
+func (p *Proc) StartTime() uint64 { return p.start }
+
+// Done is closed when no process of the cage is left.
+func (p *Proc) Done() <-chan struct{} { return p.done }
+
+// Exit waits for Done and returns how the program ended.
+func (p *Proc) Exit() Exit {
+	<-p.done
+	return p.exit
+}
+
+// Kill ends every process in the cage at once. It may be called at any time and
+// more than once; Done tells when it has worked.
+func (p *Proc) Kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.killLocked()
+}
+
+// killLocked kills bubblewrap, whose end takes the cage with it, and what that
+// leaves out. Until bubblewrap has named pid 1, the cage's first process waits for
+// it without end and belongs to its process group; from then on there is a moment
+// in which it has not asked yet to die with bubblewrap.
+func (p *Proc) killLocked() {
+	if p.reaped {
+		return
+	}
+	p.killed = true
+	p.bwrap.kill()
+	unix.Kill(-p.pid, unix.SIGKILL)
+	if p.init != nil {
+		p.init.kill()
+	}
+}
+
+// watch sees p to its end. It owns status and life. The other end of life is held
+// by every process that bubblewrap makes until pid 1 has started the program, and by
+// pid 1: it tells of the end of what is killed before it has been named.
+func (p *Proc) watch(status, life *os.File, forget func()) {
+	said := make(chan bool)
+	go func() { said <- p.listen(status) }()
+	p.bwrap.wait()
+	p.Kill()
+	executed := <-said
+	if p.init != nil { // set by listen, which has returned
+		p.init.wait()
+		p.init.adopt()
+		p.init.file.Close()
+	}
+	io.Copy(io.Discard, life)
+	life.Close()
+	p.reap(executed)
+	forget()
+	close(p.done)
+}
+
+// A report is one of bubblewrap's status records: the first names pid 1, the second
+// comes when the program has ended, and only if it had begun.
+type report struct {
+	Child     int    `json:"child-pid"`
+	Namespace uint64 `json:"pid-namespace"`
+	ExitCode  *int   `json:"exit-code"`
+}
+
+// listen reads bubblewrap's reports until it ends, and returns whether the program
+// was executed.
+func (p *Proc) listen(status *os.File) (executed bool) {
+	defer status.Close()
+	reports := json.NewDecoder(status)
+	for {
+		var r report
+		if err := reports.Decode(&r); err != nil {
+			return executed
+		}
+		if r.Child != 0 {
+			p.found(r)
+		}
+		executed = executed || r.ExitCode != nil
+	}
+}
+
+// found takes note of the cage's pid 1.
+func (p *Proc) found(r report) {
+	init, ok := openInit(r.Child, r.Namespace)
+	if !ok {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.init = &init
+	if p.killed {
+		init.kill()
+	}
+}
+
+// reap takes bubblewrap's exit status. From here on the pid is free.
+func (p *Proc) reap(executed bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	defer p.bwrap.file.Close()
+	var status unix.WaitStatus
+	for {
+		if _, err := unix.Wait4(p.pid, &status, 0, nil); err != unix.EINTR {
+			break
+		}
+	}
+	p.reaped = true
+	if status.Signaled() {
+		p.exit = Exit{Code: 128 + int(status.Signal()), Signal: unix.SignalName(status.Signal())}
+		return
+	}
+	p.exit = Exit{Code: status.ExitStatus(), Cage: !executed}
+}

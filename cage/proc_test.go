@@ -1,0 +1,334 @@
+package cage_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pi-mcp/cage"
+)
+
+func owner(info fs.FileInfo) uint32 { return info.Sys().(*syscall.Stat_t).Uid }
+
+// start starts argv and closes the streams at the end of the test.
+func start(t testing.TB, b *cage.Bwrap, spec cage.Spec, argv ...string) *cage.Proc {
+	t.Helper()
+	spec.Env = append(spec.Env, env...)
+	p, err := b.Start(spec, argv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.Kill()
+		<-p.Done()
+		p.In.Close()
+		p.Out.Close()
+		p.Stderr.Close()
+	})
+	return p
+}
+
+func readLine(t testing.TB, r io.Reader) string {
+	t.Helper()
+	line, err := bufio.NewReader(r).ReadString('\n')
+	if err != nil {
+		t.Fatalf("read %q: %v", line, err)
+	}
+	return strings.TrimSuffix(line, "\n")
+}
+
+// marker returns the seconds of a sleep that no other process has in its command.
+func marker(n int) string { return fmt.Sprintf("9%d.%d", os.Getpid(), n) }
+
+func TestStreams(t *testing.T) {
+	p := start(t, open(t), cage.Spec{}, "/bin/sh", "-c", "cat; echo end >&2; exit 7")
+	const size = 1 << 20
+	go func() {
+		io.Copy(p.In, strings.NewReader(strings.Repeat("x", size)))
+		p.In.Close()
+	}()
+	out, err := io.ReadAll(p.Out)
+	if err != nil || len(out) != size {
+		t.Errorf("output has %d bytes, %v", len(out), err)
+	}
+	if got := readLine(t, p.Stderr); got != "end" {
+		t.Errorf("errors %q", got)
+	}
+	if got := p.Exit(); got != (cage.Exit{Code: 7}) {
+		t.Errorf("exit %+v", got)
+	}
+}
+
+// TestForgedStreams: another program in the cage can open the pipe of the program's
+// errors (control), and neither its output nor its input.
+func TestForgedStreams(t *testing.T) {
+	b := open(t)
+	for fd, ok := range map[int]bool{0: false, 1: false, 2: true} {
+		p := start(t, b, cage.Spec{}, "/bin/sh", "-c", fmt.Sprintf(
+			`(exec 3</dev/null; [ %d != 0 ] || exec 4<>/proc/$$/fd/0; [ %d = 0 ] || exec 4>/proc/$$/fd/%d) 2>/dev/null; echo $?`, fd, fd, fd))
+		if got := readLine(t, p.Out); (got == "0") != ok {
+			t.Errorf("descriptor %d can be opened again: %s, want ok %v", fd, got, ok)
+		}
+	}
+}
+
+func TestExit(t *testing.T) {
+	b := open(t)
+	for script, want := range map[string]cage.Exit{
+		"exit 0":         {},
+		"exit 1":         {Code: 1},
+		"exit 255":       {Code: 255},
+		"kill -KILL $$":  {Code: 137},
+		"kill -TERM $$":  {Code: 143},
+		"exec /bin/none": {Code: 127},
+	} {
+		if got := shell(t, b, cage.Spec{}, script).Exit; got != want {
+			t.Errorf("%s: %+v, want %+v", script, got, want)
+		}
+	}
+	p := start(t, b, cage.Spec{}, "/bin/none")
+	if got := p.Exit(); !got.Cage || got.Code != 1 {
+		t.Errorf("missing program: %+v", got)
+	}
+	message, _ := io.ReadAll(p.Stderr)
+	if !strings.Contains(string(message), "execvp /bin/none") || cage.Explain(string(message)) == "" {
+		t.Errorf("message %q", message)
+	}
+}
+
+func TestKill(t *testing.T) {
+	p := start(t, open(t), cage.Spec{}, "/bin/sh", "-c", "trap '' TERM INT; echo up; sleep "+marker(0))
+	readLine(t, p.Out)
+	p.Kill()
+	p.Kill()
+	want := cage.Exit{Code: 137, Signal: "SIGKILL"}
+	if got := p.Exit(); got != want {
+		t.Errorf("exit %+v, want %+v", got, want)
+	}
+	p.Kill() // the pid may be anybody's now
+}
+
+// TestKillEarly kills cages at every stage of being made. bubblewrap's own child
+// outlives it at some of them.
+func TestKillEarly(t *testing.T) {
+	b := open(t)
+	sleep := marker(1)
+	for i := range 150 {
+		p := start(t, b, cage.Spec{}, "/bin/sleep", sleep)
+		for begin := time.Now(); time.Since(begin) < time.Duration(i)*100*time.Microsecond; {
+			runtime.Gosched()
+		}
+		p.Kill()
+		<-p.Done()
+		if left := processes(t, sleep); len(left) > 0 {
+			t.Fatalf("killed after %d00 us, left: %v", i, left)
+		}
+	}
+}
+
+// TestAdopted: a server that inherits orphans, as pid 1 of a container does,
+// collects what a cage leaves to it.
+func TestAdopted(t *testing.T) {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+	b := open(t)
+	shell(t, b, cage.Spec{}, "setsid sleep "+marker(10)+" & exit 0")
+	p := start(t, b, cage.Spec{}, "/bin/sh", "-c", "echo up; exec sleep "+marker(10))
+	readLine(t, p.Out)
+	p.Kill()
+	<-p.Done()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range stats {
+		stat, _ := os.ReadFile(path)
+		if strings.Contains(string(stat), fmt.Sprintf("(bwrap) Z %d ", os.Getpid())) {
+			t.Errorf("a zombie is left: %s", stat)
+		}
+	}
+}
+
+// gone waits until the processes have ended. The pidfds must come from before.
+func gone(t *testing.T, pidfds []int) {
+	t.Helper()
+	for _, fd := range pidfds {
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		n, err := unix.Poll(fds, 10_000)
+		for err == unix.EINTR {
+			n, err = unix.Poll(fds, 10_000)
+		}
+		if n != 1 {
+			t.Errorf("a process is left: %v", err)
+		}
+		unix.Close(fd)
+	}
+}
+
+func pidfds(t *testing.T, pids []int) (fds []int) {
+	t.Helper()
+	for _, pid := range pids {
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fds = append(fds, fd)
+	}
+	return fds
+}
+
+// daemons starts two processes that have left their session, and says so.
+func daemons(sleep string) []string {
+	return []string{"/bin/sh", "-c", "setsid sleep " + sleep + " & setsid sleep " + sleep + " & " +
+		"while [ $(grep -lz " + sleep + " /proc/[0-9]*/cmdline | wc -l) -lt 4 ]; do :; done; echo up; wait"}
+}
+
+// TestF11Daemons: what has left its session still ends with the cage.
+func TestF11Daemons(t *testing.T) {
+	sleep := marker(2)
+	p := start(t, open(t), cage.Spec{}, daemons(sleep)...)
+	readLine(t, p.Out)
+	if n := len(processes(t, sleep)); n < 4 {
+		t.Fatalf("control: %d processes", n)
+	}
+	p.Kill()
+	<-p.Done()
+	if left := processes(t, sleep); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// TestDaemonsAtExit: the same when the program ends by itself.
+func TestDaemonsAtExit(t *testing.T) {
+	sleep := marker(3)
+	argv := daemons(sleep)
+	argv[2] = strings.TrimSuffix(argv[2], "; wait")
+	p := start(t, open(t), cage.Spec{}, argv...)
+	if got := p.Exit(); got != (cage.Exit{}) {
+		t.Errorf("exit %+v", got)
+	}
+	if left := processes(t, sleep); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// TestF11ServerKilled: the cage ends with the server, however that ends.
+func TestF11ServerKilled(t *testing.T) {
+	sleep := marker(4)
+	server := exec.Command(os.Args[0], daemons(sleep)...)
+	server.Env = append(os.Environ(), serverVar+"="+t.TempDir())
+	server.Stderr = os.Stderr
+	out, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	first := readLine(t, out)
+	pid, _, _ := strings.Cut(first, " ")
+	n, err := strconv.Atoi(pid)
+	if err != nil {
+		t.Fatalf("the server says %q", first)
+	}
+	fds := pidfds(t, append(processes(t, sleep), n))
+	server.Process.Kill()
+	server.Wait()
+	gone(t, fds)
+}
+
+// TestF12Threads: cages started from threads that end stay alive, and can be told
+// apart from ones that do not answer.
+func TestF12Threads(t *testing.T) {
+	b := open(t)
+	procs := make([]*cage.Proc, 20)
+	var starters sync.WaitGroup
+	for i := range procs {
+		starters.Go(func() {
+			runtime.LockOSThread() // never unlocked: the thread ends with this function
+			procs[i], _ = b.Start(cage.Spec{}, []string{"/bin/cat"})
+		})
+	}
+	starters.Wait()
+	churn(200)
+	for i, p := range procs {
+		if p == nil {
+			t.Fatalf("cage %d did not start", i)
+		}
+		fmt.Fprintf(p.In, "%d\n", i)
+		if got := readLine(t, p.Out); got != strconv.Itoa(i) {
+			t.Errorf("cage %d says %q", i, got)
+		}
+		p.In.Close()
+		if got := p.Exit(); got != (cage.Exit{}) {
+			t.Errorf("cage %d: %+v", i, got)
+		}
+		p.Out.Close()
+		p.Stderr.Close()
+	}
+}
+
+// churn makes the runtime end n threads.
+func churn(n int) {
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			runtime.LockOSThread()
+			unix.Getpid()
+		})
+	}
+	all.Wait()
+}
+
+// TestThreads: a waiting server has no thread for each cage.
+func TestThreads(t *testing.T) {
+	b := open(t)
+	threads := func() int {
+		tasks, err := os.ReadDir("/proc/self/task")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(tasks)
+	}
+	before := threads()
+	for range 30 {
+		p := start(t, b, cage.Spec{}, "/bin/sh", "-c", "echo up; exec cat")
+		readLine(t, p.Out)
+	}
+	if more := threads() - before; more > 15 {
+		t.Errorf("30 cages took %d threads more", more)
+	}
+}
+
+func TestClose(t *testing.T) {
+	b := open(t)
+	sleep := marker(5)
+	p := start(t, b, cage.Spec{}, "/bin/sh", "-c", "echo up; sleep "+sleep)
+	readLine(t, p.Out)
+	b.Close()
+	b.Close()
+	if left := processes(t, sleep); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+	if got := p.Exit(); got.Signal != "SIGKILL" {
+		t.Errorf("exit %+v", got)
+	}
+	if _, err := b.Start(cage.Spec{}, []string{"/bin/true"}); err == nil {
+		t.Error("started after Close")
+	}
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"pi-mcp/agent"
+)
+
+// flags are the settings of a server. Each has its environment variable, PI_MCP_
+// and the flag's name; the flag wins.
+func flags() []cli.Flag {
+	d := agent.DefaultLimits()
+	return []cli.Flag{
+		text("transport", "stdio", "how clients connect: stdio"),
+		text("db", "", "database file (default: pi-mcp/pi-mcp.sqlite3 in $XDG_DATA_HOME or ~/.local/share)"),
+		text("agents-dir", "", "directory of the agents' logs, sessions and /tmp (default: agents beside the database)"),
+		text("provider", "deepseek", "model provider of a run that names none"),
+		text("model", "deepseek-flash", "model of a run that names none"),
+		text("pi", "", "the pi to run (default: pi in PATH)"),
+		text("node", "", "the Node.js to run pi with (default: found beside pi or in PATH)"),
+		text("bwrap", "", "the bubblewrap to use (default: bwrap in PATH)"),
+		duration("refresh-pause", time.Second, "pause between two agents of the background lap; 0 turns the lap off"),
+		duration("handshake", 60*time.Second, "how long a new pi may take to answer"),
+		duration("grace", 3*time.Second, "how long a stopped pi may take to end by itself"),
+		limit("max-agents", d.Agents, "live agents"),
+		limit("max-group-agents", d.GroupAgents, "live agents of one group"),
+		limit("max-message", d.Message, "bytes of one message"),
+		limit("max-stdout", d.Stdout, "bytes of an agent's stdout.log"),
+		limit("max-stderr", d.Stderr, "bytes of an agent's errors.log"),
+		text("log-level", "warn", "debug, info, warn or error; the log goes to stderr"),
+	}
+}
+
+func env(name string) cli.ValueSourceChain {
+	return cli.EnvVars("PI_MCP_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
+}
+
+func text(name, value, usage string) cli.Flag {
+	return &cli.StringFlag{Name: name, Value: value, Usage: usage, Sources: env(name)}
+}
+
+// duration is a flag that takes 1.5s, 200ms or, as the environment of the
+// earlier server had it, a bare number of seconds.
+func duration(name string, value time.Duration, usage string) cli.Flag {
+	return &cli.GenericFlag{Name: name, Value: (*seconds)(&value), Usage: usage, Sources: env(name)}
+}
+
+func limit(name string, value int64, usage string) cli.Flag {
+	return &cli.GenericFlag{Name: name, Value: (*amount)(&value), Usage: "limit on " + usage + "; none lifts it", Sources: env(name)}
+}
+
+// seconds is a duration, also written as a number of seconds.
+type seconds time.Duration
+
+func (s *seconds) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if n, nerr := strconv.ParseFloat(text, 64); nerr == nil && math.Abs(n) < 1e9 {
+		d, err = time.Duration(n*float64(time.Second)), nil
+	}
+	if err != nil || d < 0 {
+		return fmt.Errorf("%q is no duration: write 200ms, 1.5s or a number of seconds", text)
+	}
+	*s = seconds(d)
+	return nil
+}
+
+func (s *seconds) String() string { return time.Duration(*s).String() }
+func (s *seconds) Get() any       { return time.Duration(*s) }
+
+// amount is a number, perhaps with KiB, MiB or GiB, or the word none.
+type amount int64
+
+func (a *amount) Set(text string) error {
+	if text == "none" {
+		*a = agent.NoLimit
+		return nil
+	}
+	number, unit := text, int64(1)
+	for suffix, size := range map[string]int64{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30} {
+		if n, ok := strings.CutSuffix(text, suffix); ok {
+			number, unit = strings.TrimSpace(n), size
+		}
+	}
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || n < 0 || n > math.MaxInt64/unit {
+		return fmt.Errorf("%q is no limit: write a number, perhaps with KiB, MiB or GiB, or the word none", text)
+	}
+	*a = amount(n * unit)
+	return nil
+}
+
+func (a *amount) String() string {
+	if *a == agent.NoLimit {
+		return "none"
+	}
+	return strconv.FormatInt(int64(*a), 10)
+}
+
+func (a *amount) Get() any { return int64(*a) }
+
+// dbPath is where the database lies by default.
+func dbPath() (string, error) {
+	base := os.Getenv("XDG_DATA_HOME")
+	if !filepath.IsAbs(base) {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("cannot tell where to keep the database: %w; pass --db", err)
+		}
+		base = filepath.Join(home, ".local", "share")
+	}
+	return filepath.Join(base, "pi-mcp", "pi-mcp.sqlite3"), nil
+}
+
+// hostPi is pi's own directory on the host.
+func hostPi() (string, error) {
+	if dir := os.Getenv("PI_CODING_AGENT_DIR"); dir != "" {
+		return filepath.Abs(dir)
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("cannot tell where pi keeps its settings: %w; set PI_CODING_AGENT_DIR", err)
+	}
+	return filepath.Join(home, ".pi", "agent"), nil
+}

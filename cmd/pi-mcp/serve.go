@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"pi-mcp/agent"
+	"pi-mcp/artifacts"
+	"pi-mcp/mcpserver"
+	"pi-mcp/store"
+)
+
+// defaultGroup is the group of a stdio client without an access token.
+const defaultGroup = "default"
+
+// serve serves one client on stdin and stdout until it goes away.
+func serve(ctx context.Context, cmd *cli.Command) (err error) {
+	if args := cmd.Args().Slice(); len(args) > 0 {
+		return fmt.Errorf("there is no command %q; see pi-mcp --help", args[0])
+	}
+	if t := cmd.String("transport"); t != "stdio" {
+		return fmt.Errorf("--transport %q: this version serves stdio only", t)
+	}
+	log, err := logger(cmd.String("log-level"))
+	if err != nil {
+		return err
+	}
+	cfg, err := config(ctx, cmd, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cfg.Store.Close()) }()
+	sup, err := agent.New(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer sup.Close()
+	who := agent.Caller{Group: defaultGroup}
+	if token := os.Getenv("PI_MCP_ACCESS_TOKEN"); token != "" {
+		if who.Group, err = sup.GroupOf(ctx, token); err != nil {
+			return err
+		}
+	}
+	srv := mcpserver.New(mcpserver.Config{Supervisor: sup, Version: version, Log: log})
+	return srv.Stdio(ctx, who, sup.Close)
+}
+
+func logger(level string) (*slog.Logger, error) {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		return nil, fmt.Errorf("--log-level %q: write debug, info, warn or error", level)
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: l})), nil
+}
+
+// config opens what a supervisor needs, as the flags say.
+func config(ctx context.Context, cmd *cli.Command, log *slog.Logger) (agent.Config, error) {
+	host, err := hostPi()
+	if err != nil {
+		return agent.Config{}, err
+	}
+	path := cmd.String("db")
+	if path == "" {
+		if path, err = dbPath(); err != nil {
+			return agent.Config{}, err
+		}
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return agent.Config{}, err
+	}
+	db, err := store.Open(ctx, path)
+	if err != nil {
+		return agent.Config{}, fmt.Errorf("cannot open the database %s: %w", path, err)
+	}
+	dir := cmd.String("agents-dir")
+	if dir == "" {
+		dir = filepath.Join(filepath.Dir(path), "agents")
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return agent.Config{}, errors.Join(err, db.Close())
+	}
+	files, err := artifacts.Open(dir, db.ID())
+	if err != nil {
+		return agent.Config{}, errors.Join(fmt.Errorf("cannot use the agents directory %s: %w", dir, err), db.Close())
+	}
+	return agent.Config{
+		Store: db, Artifacts: files, StateDir: filepath.Dir(path), HostPi: host,
+		Path: os.Getenv("PATH"), Pi: cmd.String("pi"), Node: cmd.String("node"), Bwrap: cmd.String("bwrap"),
+		Provider: cmd.String("provider"), Model: cmd.String("model"),
+		RefreshPause: cmd.Value("refresh-pause").(time.Duration),
+		Handshake:    cmd.Value("handshake").(time.Duration),
+		Grace:        cmd.Value("grace").(time.Duration),
+		Limits: agent.Limits{
+			Agents:      cmd.Value("max-agents").(int64),
+			GroupAgents: cmd.Value("max-group-agents").(int64),
+			Message:     cmd.Value("max-message").(int64),
+			Stdout:      cmd.Value("max-stdout").(int64),
+			Stderr:      cmd.Value("max-stderr").(int64),
+		},
+		Log: log,
+	}, nil
+}

@@ -1,0 +1,127 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"pi-mcp/agent"
+)
+
+// A tool is what a client is told about one.
+type tool struct {
+	name        string
+	title       string
+	description string
+	reads       bool           // changes nothing
+	destroys    bool           // what it ends cannot be had back
+	repeatable  bool           // a second call with the same arguments changes nothing more
+	args        map[string]arg // what the input's type does not say
+}
+
+// An arg narrows one argument.
+type arg struct {
+	enum     []string
+	min, max *float64
+	fallback any // the default, as clients are told it
+}
+
+// between bounds a number.
+func between(least, most float64) arg { return arg{min: &least, max: &most} }
+
+// from bounds a number from below.
+func from(least float64) arg { return arg{min: &least} }
+
+// add offers a tool. It owns everything that is the same for all of them: the
+// schemas, who calls, arguments into a value, the value into a result, errors
+// into words.
+func add[In, Out any](s *Server, m *mcp.Server, who callerOf, t tool, do func(context.Context, agent.Caller, In) (Out, error)) {
+	in := inputSchema[In](t.args)
+	m.AddTool(&mcp.Tool{
+		Name: t.name, Title: t.title, Description: t.description,
+		InputSchema: in, OutputSchema: outputSchema[Out](),
+		Annotations: &mcp.ToolAnnotations{
+			Title: t.title, ReadOnlyHint: t.reads, IdempotentHint: t.repeatable || t.reads,
+			DestructiveHint: &t.destroys, OpenWorldHint: new(t.name == "run"),
+		},
+	}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		var value In
+		if err := decode(in, req.Params.Arguments, &value); err != nil {
+			return failure(err), nil
+		}
+		out, err := do(ctx, who(req), value)
+		if err != nil {
+			return failure(s.explain(t.name, err)), nil
+		}
+		return result(out)
+	})
+}
+
+// result is a value as structured content and the same JSON as text.
+func result(out any) (*mcp.CallToolResult, error) {
+	text, err := json.Marshal(out)
+	if err != nil {
+		return nil, err
+	}
+	if n := 2 * len(text); n > maxResult {
+		return failure(fmt.Errorf("the result would have %d bytes, the limit is %d: ask for less", n, maxResult)), nil
+	}
+	return &mcp.CallToolResult{
+		StructuredContent: json.RawMessage(text),
+		Content:           []mcp.Content{&mcp.TextContent{Text: string(text)}},
+	}, nil
+}
+
+// inputSchema is the schema of an argument struct. No union types: some clients
+// refuse them, so an optional argument is one that may be left out. That null is
+// accepted for it all the same is decode's business.
+func inputSchema[In any](args map[string]arg) *jsonschema.Schema {
+	s := mustSchema[In]()
+	for name, p := range s.Properties {
+		p.Types = slices.DeleteFunc(p.Types, func(t string) bool { return t == "null" })
+		if len(p.Types) == 1 {
+			p.Type, p.Types = p.Types[0], nil
+		}
+		narrow(p, args[name])
+	}
+	for name := range args {
+		if s.Properties[name] == nil {
+			panic("no argument " + name)
+		}
+	}
+	return s
+}
+
+func narrow(p *jsonschema.Schema, a arg) {
+	to := p
+	if p.Items != nil {
+		to = p.Items
+	}
+	for _, v := range a.enum {
+		to.Enum = append(to.Enum, v)
+	}
+	p.Minimum, p.Maximum = a.min, a.max
+	if a.fallback != nil {
+		text, err := json.Marshal(a.fallback)
+		if err != nil {
+			panic(err)
+		}
+		p.Default = text
+	}
+}
+
+func outputSchema[Out any]() *jsonschema.Schema { return mustSchema[Out]() }
+
+// mustSchema panics for a type without a schema, which is a mistake in this
+// package that every test meets.
+func mustSchema[T any]() *jsonschema.Schema {
+	s, err := jsonschema.For[T](nil)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}

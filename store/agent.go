@@ -1,0 +1,60 @@
+package store
+
+import "time"
+
+// An Agent is one row. ID, Group, Parent, Depth and Created are set by Insert and
+// never change; Save writes all the rest. Times are kept to the millisecond and
+// come back in UTC; an empty list comes back nil.
+type Agent struct {
+	ID      string // a UUIDv7: later agents have greater ids
+	Group   string
+	Parent  string // "": made by a client
+	Depth   int    // 0: made by a client
+	Created time.Time
+
+	Name, Provider, Model string
+	ContextSize           int64 // tokens; 0: the model's own
+	Thinking, Cwd         string
+	Write, Read, Denied   []string // host paths
+	Callback              string   // the agent that is told; "": none
+
+	State  string // a name that the caller gives meaning to
+	Resume string // state to go back to if a start fails; "": a first start
+	Ready  bool   // it has been ready at least once
+
+	// Living says that a process may exist, Removing that the row is a tombstone,
+	// which only Any and Adopt find. A row that is either has the Owner who answers
+	// for it (empty: the one who writes the row); any other row has none, whatever
+	// is written.
+	Living, Removing bool
+	Owner            string
+	PID              int
+	PIDStart         uint64 // with Boot, tells the process from later ones of the same PID
+	Boot             string
+
+	Updated, LastActivity   time.Time
+	RippedAt, ResurrectedAt *time.Time
+
+	Messages    Messages
+	Tokens      Tokens
+	Cost        float64 // US dollars
+	SettleCount int64
+	Dialogs     int64
+	LastDialog  string
+
+	// LastText is kept as given: its bound is the caller's. LastTextBytes is the
+	// length of the text that it was cut from. List leaves LastText nil.
+	LastText      *string
+	LastTextBytes int64
+
+	LastError                              *string
+	ExitCode                               *int
+	Retries, Rips, SelfExits               int64
+	StdoutBytes, StderrBytes, SessionBytes int64
+}
+
+// Messages counts the messages of a session.
+type Messages struct{ User, Assistant, ToolCalls int64 }
+
+// Tokens counts what was sent to and received from the model.
+type Tokens struct{ Input, Output, CacheRead, CacheWrite, Total int64 }
