@@ -21,10 +21,14 @@ func FuzzRanges(f *testing.F) {
 	} {
 		f.Add([]byte(seed), uint16(1), uint16(0), uint16(0))
 		f.Add([]byte(seed), uint16(7), uint16(2), uint16(40))
-		f.Add([]byte(seed), uint16(60_000), uint16(0), uint16(0))
+		f.Add([]byte(seed), uint16(60_000), uint16(0), uint16(65_535))
+		f.Add([]byte(seed), uint16(300), uint16(3), uint16(9_000))
 	}
 	d, p := newAgent(f)
 	f.Fuzz(func(t *testing.T, content []byte, maxBytes, maxLines, limit uint16) {
+		if len(content) > 1000*int(min(maxBytes, limit/13)+1) {
+			return // too many chunks to try many files
+		}
 		check(t, os.WriteFile(p.Tmp+"/file", content, 0o600))
 		r := artifacts.Range{MaxBytes: num(max(int64(maxBytes), 1)), Cap: int64(limit)}
 		read := func(r artifacts.Range) artifacts.Chunk {
@@ -142,8 +146,7 @@ func FuzzGrepArgs(f *testing.F) {
 			refused(t, err, "args")
 			return
 		}
-		if out, _ := run(t, dir, argv); strings.Contains(out, "secret") || strings.Contains(out, "getopt") ||
-			strings.Contains(out, "Usage") {
+		if out, _ := run(t, dir, argv); strings.Contains(out, "secret") {
 			t.Fatalf("%q gave %q", argv, out)
 		}
 	})
