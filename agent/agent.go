@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -69,6 +70,14 @@ func (a *liveAgent) tell(f func()) bool {
 	}
 }
 
+// offer is tell for what may as well be done another time: it does not wait.
+func (a *liveAgent) offer(f func()) {
+	select {
+	case a.inbox <- f:
+	default:
+	}
+}
+
 // logs returns the sizes of the logs. It may be called from any goroutine.
 func (a *liveAgent) logs() Logs {
 	l := a.files.Load()
@@ -128,8 +137,10 @@ func (a *liveAgent) move(e Event) {
 	a.save()
 }
 
-// save writes the row. A row that cannot be written is logged: the process is
-// what counts, and the next save carries everything.
+// save writes the row. One that cannot be written is logged: the process is what
+// counts, and the next save carries everything. Only the last has no next, and
+// is tried again until it succeeds or the server stops; then the next server
+// finds the row.
 func (a *liveAgent) save() {
 	a.row.Updated = time.Now()
 	if !a.row.Living {
@@ -143,11 +154,27 @@ func (a *liveAgent) save() {
 		a.row.Removing = true
 		a.row.Owner = a.sup.cfg.Store.Owner() // whose crash would leave the removal half done
 	}
+	for !a.write() && !a.row.Living {
+		select {
+		case <-time.After(saveAgain):
+		case <-a.sup.ctx.Done():
+			return
+		}
+	}
+}
+
+// saveAgain is the pause before a last state is written again.
+const saveAgain = time.Second
+
+// write reports whether the row is stored, or was taken away.
+func (a *liveAgent) write() bool {
 	ctx, cancel := a.sup.writing()
 	defer cancel()
-	if err := a.sup.cfg.Store.Save(ctx, a.row); err != nil {
+	err := a.sup.cfg.Store.Save(ctx, a.row)
+	if err != nil {
 		a.sup.cfg.Log.Error("cannot store a state", "agent", a.id, "state", a.row.State, "err", err)
 	}
+	return err == nil || errors.Is(err, store.ErrNotFound)
 }
 
 // finish ends the loop: the state is final, the files are closed, and what was

@@ -27,7 +27,7 @@ func (s *Supervisor) lap() {
 			case <-tick.C:
 			}
 			if a := s.find(id); a != nil {
-				a.tell(a.refresh)
+				a.offer(a.refresh)
 			}
 		}
 	}

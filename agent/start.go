@@ -202,12 +202,14 @@ func (a *liveAgent) spawn(dir *artifacts.Dir, l launch) (*process, error) {
 	return p, nil
 }
 
+// openLogs opens both logs. A limit of zero keeps nothing but the line that says
+// so; to a Log it would mean that there is no limit.
 func openLogs(dir *artifacts.Dir, l Limits) (*logs, error) {
-	stdout, err := dir.Log(artifacts.Stdout, l.Stdout)
+	stdout, err := dir.Log(artifacts.Stdout, max(l.Stdout, 1))
 	if err != nil {
 		return nil, err
 	}
-	stderr, err := dir.Log(artifacts.Errors, l.Stderr)
+	stderr, err := dir.Log(artifacts.Errors, max(l.Stderr, 1))
 	if err != nil {
 		return nil, errors.Join(err, stdout.Close())
 	}
@@ -254,10 +256,7 @@ func (p *process) failure(ctx context.Context, err error) error {
 // attached takes a process that has answered: from here on it is loop's.
 func (a *liveAgent) attached(p *process) {
 	a.proc, a.pi, a.dir, a.said = p.proc, p.pi, p.dir, p.said
-	go func() {
-		p.wait()
-		a.tell(func() { a.exited(p.proc.Exit()) })
-	}()
+	go a.watch(p)
 	a.row.PID, a.row.PIDStart, a.row.Boot = p.proc.PID(), p.proc.StartTime(), a.sup.boot
 	if a.state == Stopping { // stopped between the answer and here
 		a.ready <- errStopped
@@ -268,6 +267,12 @@ func (a *liveAgent) attached(p *process) {
 	a.arrived()
 	a.ready <- nil
 	a.release(nil)
+}
+
+// watch tells loop of the end of the process.
+func (a *liveAgent) watch(p *process) {
+	p.wait()
+	a.tell(func() { a.exited(p.proc.Exit()) })
 }
 
 // arrived writes down that the start succeeded.

@@ -181,17 +181,27 @@ func (s *Supervisor) row(ctx context.Context, who Caller, id string) (store.Agen
 // owned returns a row like the method row and, when the agent is alive, its
 // goroutine. An agent that another server keeps alive is a *ForeignError.
 func (s *Supervisor) owned(ctx context.Context, who Caller, id string) (store.Agent, *liveAgent, error) {
-	if s.ctx.Err() != nil {
-		return store.Agent{}, nil, ErrStopping
+	for {
+		if s.ctx.Err() != nil {
+			return store.Agent{}, nil, ErrStopping
+		}
+		a := s.find(id)
+		row, err := s.row(ctx, who, id)
+		switch {
+		case err != nil:
+			return row, nil, err
+		case a == nil && row.Living && row.Owner != s.cfg.Store.Owner():
+			pid, _ := s.cfg.Store.OwnerPID(row.Owner)
+			return row, nil, &ForeignError{ID: id, PID: pid}
+		case (a != nil) == row.Living:
+			return row, a, nil
+		case a == nil: // it was started between the two looks
+			continue
+		}
+		select { // its last state is stored, and it is about to let go
+		case <-a.gone:
+		case <-ctx.Done():
+			return row, nil, ctx.Err()
+		}
 	}
-	row, err := s.row(ctx, who, id)
-	if err != nil {
-		return row, nil, err
-	}
-	a := s.find(id)
-	if a == nil && row.Living && row.Owner != s.cfg.Store.Owner() {
-		pid, _ := s.cfg.Store.OwnerPID(row.Owner)
-		return row, nil, &ForeignError{ID: id, PID: pid}
-	}
-	return row, a, nil
 }

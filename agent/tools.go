@@ -19,31 +19,37 @@ const cacheTarget = "/opt/pi-mcp/compile-cache"
 // start and again until they are found: a server without them still lists and
 // reads.
 type tools struct {
-	mu    sync.Mutex // guards the fields below
-	bwrap *cage.Bwrap
-	pi    *pi.Install
-	warm  map[string]bool // by the key of a pi: its compile cache is filled, or cannot be
+	mu     sync.Mutex // guards the fields below
+	closed bool
+	bwrap  *cage.Bwrap
+	pi     *pi.Install
+	warm   map[string]bool // by the key of a pi: its compile cache is filled, or cannot be
 }
 
-// install returns the pi to run. It is looked at again at every start, because
-// an upgrade may have replaced it.
+// install returns the pi to run. Whether it has been replaced is looked at at
+// every start; it is searched for again, which runs Node.js, only then.
 func (t *tools) install(ctx context.Context, cfg Config) (*pi.Install, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	found, err := pi.Find(ctx, pi.Config{Pi: cfg.Pi, Node: cfg.Node, Path: cfg.Path})
+	where := pi.Config{Pi: cfg.Pi, Node: cfg.Node, Path: cfg.Path}
+	if t.pi != nil && t.pi.Current(where) {
+		return t.pi, nil
+	}
+	found, err := pi.Find(ctx, where)
 	if err != nil {
 		return nil, err
 	}
-	if t.pi == nil || t.pi.Key != found.Key { // else keep what the first has learned
-		t.pi = found
-	}
-	return t.pi, nil
+	t.pi = found
+	return found, nil
 }
 
 // cage returns the bubblewrap to run pi in.
 func (t *tools) cage(cfg Config) (*cage.Bwrap, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.closed {
+		return nil, ErrStopping
+	}
 	if t.bwrap != nil {
 		return t.bwrap, nil
 	}
@@ -59,6 +65,7 @@ func (t *tools) cage(cfg Config) (*cage.Bwrap, error) {
 func (t *tools) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.closed = true
 	if t.bwrap != nil {
 		t.bwrap.Close()
 	}

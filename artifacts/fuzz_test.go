@@ -26,8 +26,8 @@ func FuzzRanges(f *testing.F) {
 	}
 	d, p := newAgent(f)
 	f.Fuzz(func(t *testing.T, content []byte, maxBytes, maxLines, limit uint16) {
-		if len(content) > 1000*int(min(maxBytes, limit/13)+1) {
-			return // too many chunks to try many files
+		if len(content) > 1000*int(min(maxBytes, (limit-1)/13)+1) {
+			return // too many chunks to try many files; a limit of 0 is the default
 		}
 		check(t, os.WriteFile(p.Tmp+"/file", content, 0o600))
 		r := artifacts.Range{MaxBytes: num(max(int64(maxBytes), 1)), Cap: int64(limit)}

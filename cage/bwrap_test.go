@@ -39,6 +39,7 @@ func help(t *testing.T, without ...string) string {
 // TestF24Options: options that --help does not name are left out, and the cage of
 // the real program still does its work.
 func TestF24Options(t *testing.T) {
+	t.Parallel()
 	newer := []string{"--bind-fd", "--ro-bind-fd", "--disable-userns", "--size", "--unshare-cgroup-try"}
 	for _, without := range [][]string{nil, newer} {
 		path := stub(t, help(t, without...), `exec `+tool(t, "bwrap")+` "$@"`)
@@ -121,6 +122,7 @@ var failures = map[string]string{
 // TestF22Failures: whatever bubblewrap says reaches the caller, with what to do,
 // and the program is not started in any other way.
 func TestF22Failures(t *testing.T) {
+	t.Parallel()
 	ran := t.TempDir() + "/ran"
 	for message, remedy := range failures {
 		path := stub(t, help(t), "echo 'bwrap: "+strings.ReplaceAll(message, "'", `'\''`)+"' >&2; exit 1")

@@ -2,14 +2,10 @@ package cage_test
 
 import (
 	"fmt"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"pi-mcp/cage"
 )
@@ -55,6 +51,7 @@ func TestDenied(t *testing.T) {
 		{"F26 denied symlink to a file outside", `cat wx/f`, deny("w/outer"), cage.Grants{Write: []string{"w"}, Read: []string{"wx"}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			for _, side := range []struct {
 				grants cage.Grants
 				ok     bool
@@ -74,112 +71,9 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// TestRootIsFixed: nothing outside a grant can be written.
-func TestRootIsFixed(t *testing.T) {
-	b, root := open(t), tree(t, "w/")
-	spec := cage.Spec{Grants: resolve(t, cage.Grants{Write: []string{root + "/w"}})}
-	for _, dir := range []string{"/", "/usr", "/usr/bin", "/etc", "/dev", "/run", "/tmp", "/proc", filepath.Dir(root), root} {
-		if r := shell(t, b, spec, "touch "+dir+"/new"); r.Exit.Code == 0 {
-			t.Errorf("%s can be written", dir)
-		}
-	}
-	output(t, b, spec, "touch "+root+"/w/new /dev/shm/new") // control
-	if size := output(t, b, spec, "df -k --output=size /dev/shm | tail -1"); strings.TrimSpace(size) != "65536" {
-		t.Errorf("/dev/shm has %s KiB", size)
-	}
-}
-
-// TestCapabilities: as root, a cage that keeps its capabilities unmounts a mask.
-func TestCapabilities(t *testing.T) {
-	b, root := open(t), tree(t, "w/d/f")
-	spec := cage.Spec{Grants: resolve(t, cage.Grants{Write: []string{root + "/w"}, Denied: []string{root + "/w/d"}})}
-	for _, script := range []string{"umount " + root + "/w/d", "mount -o remount,rw /", "unshare -U true"} {
-		if r := shell(t, b, spec, script); r.Exit.Code == 0 {
-			t.Errorf("%s works", script)
-		}
-	}
-	if caps := output(t, b, spec, "grep -h Cap /proc/self/status /proc/1/status"); strings.ContainsAny(caps, "123456789abcdef"[:9]) {
-		t.Errorf("capabilities:\n%s", caps)
-	}
-	if got := output(t, b, spec, "grep NoNewPrivs /proc/self/status"); !strings.HasSuffix(got, "1") {
-		t.Error(got)
-	}
-	control := exec.Command(tool(t, "bwrap"), "--unshare-user", "--uid", "0", "--cap-add", "ALL", "--ro-bind", "/", "/",
-		"--tmpfs", root+"/w/d", "/bin/sh", "-c", "umount "+root+"/w/d && unshare -U true")
-	if out, err := control.CombinedOutput(); err != nil {
-		t.Errorf("control: %v: %s", err, out)
-	}
-}
-
-// TestNetwork: a private network has no way to the host's loopback.
-func TestNetwork(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	b := open(t)
-	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	script := fmt.Sprintf("exec %s -c 'exec 3<>/dev/tcp/127.0.0.1/%s'", tool(t, "bash"), port)
-	if r := shell(t, b, cage.Spec{}, script); r.Exit.Code == 0 {
-		t.Error("the private network reaches the host's loopback")
-	}
-	output(t, b, cage.Spec{Network: true}, script)
-
-	// Its own loopback is up, and names still resolve from the hosts file.
-	output(t, b, cage.Spec{}, "grep -q 00000000000000000000000000000001 /proc/net/if_inet6 && getent hosts localhost")
-}
-
-// TestF30Names: with the network, the resolver's settings are the host's, whatever
-// the host's file is a symlink to, and certificates can be checked.
-func TestF30Names(t *testing.T) {
-	b, spec := open(t), cage.Spec{Network: true}
-	want, err := os.ReadFile("/etc/resolv.conf")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := shell(t, b, spec, "cat /etc/resolv.conf").Stdout
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Error(diff)
-	}
-	output(t, b, spec, "test -f /etc/resolv.conf -a ! -L /etc/resolv.conf")
-	output(t, b, spec, "grep -q 'hosts: files dns' /etc/nsswitch.conf && getent hosts localhost")
-	if certs := output(t, b, spec, "ls /etc/ssl/certs | wc -l"); certs == "0" {
-		t.Error("no certificates")
-	}
-	if r := shell(t, b, spec, "ls /etc/ssl/private /etc/shadow /etc/sudoers"); len(r.Stdout) != 0 {
-		t.Errorf("credentials of the host: %s", r.Stdout)
-	}
-}
-
-// TestIdentity: the program is the server's user, by number and by name.
-func TestIdentity(t *testing.T) {
-	b, root := open(t), tree(t, "w/")
-	spec := cage.Spec{Grants: resolve(t, cage.Grants{Write: []string{root + "/w"}})}
-	name := "agent"
-	if os.Getuid() == 0 {
-		name = "root"
-	}
-	want := fmt.Sprintf("%d %d %s cage /home/agent", os.Getuid(), os.Getgid(), name)
-	got := output(t, b, spec, `touch `+root+`/w/f; echo $(id -u) $(id -g) $(id -un) $(uname -n) ~`+name)
-	if got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	info, err := os.Stat(root + "/w/f")
-	if err != nil {
-		t.Fatal(err)
-	}
-	own, err := os.Stat(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if owner(info) != owner(own) {
-		t.Errorf("a new file belongs to %d", owner(info))
-	}
-}
-
 // TestPrivateTmp: a grant below the host's /tmp is at its place in the cage's own.
 func TestPrivateTmp(t *testing.T) {
+	t.Parallel()
 	b, root := open(t), tree(t, "agent/tmp/", "project/f", "project/secret")
 	spec := cage.Spec{
 		Grants: resolve(t, cage.Grants{Write: []string{root + "/project"}, Denied: []string{root + "/project/secret"}}),
@@ -226,17 +120,18 @@ func TestSwapped(t *testing.T) {
 
 // TestF29ManyRules: many work, and there is a clear word when they are too many.
 func TestF29ManyRules(t *testing.T) {
+	t.Parallel()
 	var names []string
 	for i := range 3100 {
 		names = append(names, fmt.Sprintf("w/%04d", i))
 	}
 	b, root := open(t), tree(t, names...)
-	g := cage.Grants{Write: []string{"w"}, Denied: names[:300]}
+	g := cage.Grants{Write: []string{"w"}, Denied: names[:200]}
 	spec := cage.Spec{Grants: resolve(t, under(root, g))}
-	if r := shell(t, b, spec, "cat "+root+"/w/0000 || cat "+root+"/w/0299"); len(r.Stdout) != 0 {
+	if r := shell(t, b, spec, "cat "+root+"/w/0000 || cat "+root+"/w/0199"); len(r.Stdout) != 0 {
 		t.Errorf("denied files can be read: %s", r.Stdout)
 	}
-	output(t, b, spec, "cat "+root+"/w/0300")
+	output(t, b, spec, "cat "+root+"/w/0200")
 	g.Denied = names
 	spec.Grants = resolve(t, under(root, g))
 	_, err := b.Run(t.Context(), spec, []string{"/bin/true"}, cage.Limits{})
@@ -247,6 +142,7 @@ func TestF29ManyRules(t *testing.T) {
 
 // TestOddPaths: names that an argument list or a mount table could trip over.
 func TestOddPaths(t *testing.T) {
+	t.Parallel()
 	b := open(t)
 	for _, name := range []string{"with space", "new\nline", `back\slash`, "--bind", "\xff\xfe", "ü", strings.Repeat("n", 255)} {
 		root := tree(t, name+"/f", name+"/no/f")

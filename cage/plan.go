@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 )
 
 // The numbers of bubblewrap's descriptors after its three streams.
@@ -32,28 +30,6 @@ type plan struct {
 	mounts  int              // for binds and grants
 }
 
-// An input is a descriptor to be handed to bubblewrap: an open path or some data.
-type input struct {
-	path   string // the part that the caller vouches for
-	rel    string // below path, where an agent may have planted symlinks
-	strict bool   // path itself may not pass through symlinks either
-	data   string // when path is empty
-}
-
-func (in input) String() string { return filepath.Join(in.path, in.rel) }
-
-// A mount is one path of the host in the cage.
-type mount struct {
-	from    input
-	target  string
-	mode    mode
-	dir     bool // what from is
-	granted bool // by Grants, not by a Bind or the root
-}
-
-// shown reports whether the host's path is at its own place.
-func (m mount) shown() bool { return m.from.String() == m.target }
-
 // plan returns what makes the cage of s on h.
 func (s Spec) plan(h host) (*plan, error) {
 	p := &plan{host: h, mounted: make(map[string]mount)}
@@ -67,10 +43,10 @@ func (s Spec) plan(h host) (*plan, error) {
 		if err := p.place(m); err != nil {
 			return nil, err
 		}
-	}
-	if p.mounts > maxMounts {
-		return nil, fmt.Errorf("cannot make a cage with %d mounts, the limit is %d: "+
-			"grant or deny whole directories instead of what is in them", p.mounts, maxMounts)
+		if p.mounts > maxMounts {
+			return nil, fmt.Errorf("cannot make a cage with more than %d mounts: "+
+				"grant or deny whole directories instead of what is in them", maxMounts)
+		}
 	}
 	// After this no mount point can be made, so it comes last.
 	p.add("--remount-ro", "/")
@@ -93,41 +69,6 @@ func (p *plan) isolate(network bool) {
 	p.add("--uid", strconv.Itoa(p.host.uid), "--gid", strconv.Itoa(p.host.gid))
 	p.add("--cap-drop", "ALL", "--die-with-parent", "--new-session", "--hostname", "cage")
 	p.add("--json-status-fd", strconv.Itoa(statusFD), "--sync-fd", strconv.Itoa(lifeFD))
-}
-
-// mounts returns the binds and the grants together, parents first.
-func (s Spec) mounts(h host) ([]mount, error) {
-	var all []mount
-	for _, b := range s.Binds {
-		m := mount{from: input{path: b.Source}, target: b.Target, mode: read}
-		if b.Write {
-			m.mode = write
-		}
-		all = append(all, m)
-	}
-	for _, r := range s.Grants.rules() {
-		if err := s.apart(r); err != nil {
-			return nil, err
-		}
-		// A grant must be the very path that Resolve found, hence strict.
-		all = append(all, mount{input{path: r.path, strict: true}, r.path, r.mode, h.kinds[r.path], true})
-	}
-	slices.SortStableFunc(all, func(a, b mount) int { return parentsFirst(a.target, b.target) })
-	return all, nil
-}
-
-// apart refuses a grant whose place in the cage is already something else. Below
-// the cage's own /tmp there is room: temporary projects live in the host's.
-func (s Spec) apart(r rule) error {
-	for _, b := range s.Binds {
-		if r.mode == denied || b.Source == b.Target {
-			continue
-		}
-		if covers(r.path, b.Target) || covers(b.Target, r.path) && b.Target != "/tmp" {
-			return r.refuse("the cage has its own %s there; grant a path elsewhere", b.Target)
-		}
-	}
-	return nil
 }
 
 // place adds one mount and the pins it needs.
@@ -175,23 +116,6 @@ func (p *plan) pin(around, m mount) {
 	}
 }
 
-// inside returns what the mount shows at target, which lies below its own.
-func (m mount) inside(target string) input {
-	in := m.from
-	in.rel = filepath.Join(in.rel, strings.TrimPrefix(target, m.target+"/"))
-	return in
-}
-
-// between returns the directories strictly between top and path, top down.
-func between(top, path string) []string {
-	var dirs []string
-	for dir := filepath.Dir(path); below(top, dir); dir = filepath.Dir(dir) {
-		dirs = append(dirs, dir)
-	}
-	slices.Reverse(dirs)
-	return dirs
-}
-
 // around returns the nearest mount that holds target.
 func (p *plan) around(target string) (mount, bool) {
 	for dir := target; dir != "/"; {
@@ -203,10 +127,17 @@ func (p *plan) around(target string) (mount, bool) {
 	return mount{}, false
 }
 
-// visible reports whether the host's path could be seen without a mask.
+// visible reports whether the host's path could be seen without a mask: where the
+// nearest mount shows it, or where something that is shown lies inside it.
 func (p *plan) visible(path string) bool {
+	if m, ok := p.mounted[path]; ok {
+		return m.shown()
+	}
+	if m, ok := p.around(path); ok {
+		return m.shown() && m.mode != denied
+	}
 	for _, m := range p.mounted {
-		if m.shown() && m.mode != denied && (covers(m.target, path) || covers(path, m.target)) {
+		if m.shown() && below(path, m.target) {
 			return true
 		}
 	}

@@ -6,15 +6,12 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -75,6 +72,7 @@ func TestStreams(t *testing.T) {
 // TestForgedStreams: another program in the cage can open the pipe of the program's
 // errors (control), and neither its output nor its input.
 func TestForgedStreams(t *testing.T) {
+	t.Parallel()
 	b := open(t)
 	for fd, ok := range map[int]bool{0: false, 1: false, 2: true} {
 		p := start(t, b, cage.Spec{}, "/bin/sh", "-c", fmt.Sprintf(
@@ -86,6 +84,7 @@ func TestForgedStreams(t *testing.T) {
 }
 
 func TestExit(t *testing.T) {
+	t.Parallel()
 	b := open(t)
 	for script, want := range map[string]cage.Exit{
 		"exit 0":         {},
@@ -121,140 +120,10 @@ func TestKill(t *testing.T) {
 	p.Kill() // the pid may be anybody's now
 }
 
-// TestKillEarly kills cages at every stage of being made. bubblewrap's own child
-// outlives it at some of them.
-func TestKillEarly(t *testing.T) {
-	b := open(t)
-	sleep := marker(1)
-	for i := range 150 {
-		p := start(t, b, cage.Spec{}, "/bin/sleep", sleep)
-		for begin := time.Now(); time.Since(begin) < time.Duration(i)*100*time.Microsecond; {
-			runtime.Gosched()
-		}
-		p.Kill()
-		<-p.Done()
-		if left := processes(t, sleep); len(left) > 0 {
-			t.Fatalf("killed after %d00 us, left: %v", i, left)
-		}
-	}
-}
-
-// TestAdopted: a server that inherits orphans, as pid 1 of a container does,
-// collects what a cage leaves to it.
-func TestAdopted(t *testing.T) {
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
-	b := open(t)
-	shell(t, b, cage.Spec{}, "setsid sleep "+marker(10)+" & exit 0")
-	p := start(t, b, cage.Spec{}, "/bin/sh", "-c", "echo up; exec sleep "+marker(10))
-	readLine(t, p.Out)
-	p.Kill()
-	<-p.Done()
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range stats {
-		stat, _ := os.ReadFile(path)
-		if strings.Contains(string(stat), fmt.Sprintf("(bwrap) Z %d ", os.Getpid())) {
-			t.Errorf("a zombie is left: %s", stat)
-		}
-	}
-}
-
-// gone waits until the processes have ended. The pidfds must come from before.
-func gone(t *testing.T, pidfds []int) {
-	t.Helper()
-	for _, fd := range pidfds {
-		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-		n, err := unix.Poll(fds, 10_000)
-		for err == unix.EINTR {
-			n, err = unix.Poll(fds, 10_000)
-		}
-		if n != 1 {
-			t.Errorf("a process is left: %v", err)
-		}
-		unix.Close(fd)
-	}
-}
-
-func pidfds(t *testing.T, pids []int) (fds []int) {
-	t.Helper()
-	for _, pid := range pids {
-		fd, err := unix.PidfdOpen(pid, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fds = append(fds, fd)
-	}
-	return fds
-}
-
-// daemons starts two processes that have left their session, and says so.
-func daemons(sleep string) []string {
-	return []string{"/bin/sh", "-c", "setsid sleep " + sleep + " & setsid sleep " + sleep + " & " +
-		"while [ $(grep -lz " + sleep + " /proc/[0-9]*/cmdline | wc -l) -lt 4 ]; do :; done; echo up; wait"}
-}
-
-// TestF11Daemons: what has left its session still ends with the cage.
-func TestF11Daemons(t *testing.T) {
-	sleep := marker(2)
-	p := start(t, open(t), cage.Spec{}, daemons(sleep)...)
-	readLine(t, p.Out)
-	if n := len(processes(t, sleep)); n < 4 {
-		t.Fatalf("control: %d processes", n)
-	}
-	p.Kill()
-	<-p.Done()
-	if left := processes(t, sleep); len(left) > 0 {
-		t.Errorf("left: %v", left)
-	}
-}
-
-// TestDaemonsAtExit: the same when the program ends by itself.
-func TestDaemonsAtExit(t *testing.T) {
-	sleep := marker(3)
-	argv := daemons(sleep)
-	argv[2] = strings.TrimSuffix(argv[2], "; wait")
-	p := start(t, open(t), cage.Spec{}, argv...)
-	if got := p.Exit(); got != (cage.Exit{}) {
-		t.Errorf("exit %+v", got)
-	}
-	if left := processes(t, sleep); len(left) > 0 {
-		t.Errorf("left: %v", left)
-	}
-}
-
-// TestF11ServerKilled: the cage ends with the server, however that ends.
-func TestF11ServerKilled(t *testing.T) {
-	sleep := marker(4)
-	server := exec.Command(os.Args[0], daemons(sleep)...)
-	server.Env = append(os.Environ(), serverVar+"="+t.TempDir())
-	server.Stderr = os.Stderr
-	out, err := server.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	first := readLine(t, out)
-	pid, _, _ := strings.Cut(first, " ")
-	n, err := strconv.Atoi(pid)
-	if err != nil {
-		t.Fatalf("the server says %q", first)
-	}
-	fds := pidfds(t, append(processes(t, sleep), n))
-	server.Process.Kill()
-	server.Wait()
-	gone(t, fds)
-}
-
 // TestF12Threads: cages started from threads that end stay alive, and can be told
 // apart from ones that do not answer.
 func TestF12Threads(t *testing.T) {
+	t.Parallel()
 	b := open(t)
 	procs := make([]*cage.Proc, 20)
 	var starters sync.WaitGroup
@@ -312,23 +181,5 @@ func TestThreads(t *testing.T) {
 	}
 	if more := threads() - before; more > 15 {
 		t.Errorf("30 cages took %d threads more", more)
-	}
-}
-
-func TestClose(t *testing.T) {
-	b := open(t)
-	sleep := marker(5)
-	p := start(t, b, cage.Spec{}, "/bin/sh", "-c", "echo up; sleep "+sleep)
-	readLine(t, p.Out)
-	b.Close()
-	b.Close()
-	if left := processes(t, sleep); len(left) > 0 {
-		t.Errorf("left: %v", left)
-	}
-	if got := p.Exit(); got.Signal != "SIGKILL" {
-		t.Errorf("exit %+v", got)
-	}
-	if _, err := b.Start(cage.Spec{}, []string{"/bin/true"}); err == nil {
-		t.Error("started after Close")
 	}
 }

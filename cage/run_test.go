@@ -21,6 +21,7 @@ func TestRun(t *testing.T) {
 }
 
 func TestRunLimits(t *testing.T) {
+	t.Parallel()
 	b := open(t)
 	for _, test := range []struct {
 		script               string

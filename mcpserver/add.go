@@ -67,8 +67,8 @@ func result(out any) (*mcp.CallToolResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n := 2 * len(text); n > maxResult {
-		return failure(fmt.Errorf("the result would have %d bytes, the limit is %d: ask for less", n, maxResult)), nil
+	if n := wireSize(text); n > maxResult {
+		return failure(fmt.Errorf("the result would take %d bytes, the limit is %d: ask for less", n, maxResult)), nil
 	}
 	return &mcp.CallToolResult{
 		StructuredContent: json.RawMessage(text),

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/google/jsonschema-go/jsonschema"
 )
@@ -19,14 +21,14 @@ func decode(s *jsonschema.Schema, raw json.RawMessage, value any) error {
 	args := map[string]json.RawMessage{}
 	if text := bytes.TrimSpace(raw); len(text) > 0 && string(text) != "null" {
 		if err := json.Unmarshal(text, &args); err != nil {
-			return fmt.Errorf("the arguments must be a JSON object with the keys %s", keys(s))
+			return fmt.Errorf("arguments: pass a JSON object with the keys %s", keys(s))
 		}
 	}
-	for name, text := range args {
+	for _, name := range slices.Sorted(maps.Keys(args)) { // so that the same call gets the same error
 		if s.Properties[name] == nil {
-			return fmt.Errorf("%s: there is no such argument; this tool takes %s", clipName(name), keys(s))
+			return fmt.Errorf("%s: there is no such argument; this tool takes %s", shown(name), keys(s))
 		}
-		if string(text) == "null" {
+		if string(args[name]) == "null" {
 			delete(args, name)
 		}
 	}
@@ -35,8 +37,8 @@ func decode(s *jsonschema.Schema, raw json.RawMessage, value any) error {
 			return fmt.Errorf("%s: is required; pass %s", name, wanted(s.Properties[name]))
 		}
 	}
-	for name, text := range args {
-		fixed, err := check(name, s.Properties[name], text)
+	for _, name := range slices.Sorted(maps.Keys(args)) {
+		fixed, err := check(name, s.Properties[name], args[name])
 		if err != nil {
 			return err
 		}
@@ -68,12 +70,11 @@ func check(name string, p *jsonschema.Schema, text json.RawMessage) (json.RawMes
 			return nil, wrong()
 		}
 	case "integer":
-		var v float64
-		if json.Unmarshal(text, &v) != nil || v != math.Trunc(v) || math.Abs(v) > 1<<53 ||
-			p.Minimum != nil && v < *p.Minimum || p.Maximum != nil && v > *p.Maximum {
+		v, ok := integer(p, text)
+		if !ok {
 			return nil, wrong()
 		}
-		return strconv.AppendInt(nil, int64(v), 10), nil
+		return strconv.AppendInt(nil, v, 10), nil
 	case "array":
 		var all []json.RawMessage
 		if json.Unmarshal(text, &all) != nil {
@@ -91,6 +92,29 @@ func check(name string, p *jsonschema.Schema, text json.RawMessage) (json.RawMes
 		return nil, fmt.Errorf("%s: has the unexpected schema type %q", name, p.Type)
 	}
 	return text, nil
+}
+
+// exact is the greatest integer up to which JSON's numbers are exact everywhere.
+const exact = 1 << 53
+
+// integer reads a whole number and holds it against the bounds. One without
+// bounds is clamped by its handler, so it is never too large here.
+func integer(p *jsonschema.Schema, text json.RawMessage) (n int64, ok bool) {
+	var v float64
+	if json.Unmarshal(text, &v) != nil || v != math.Trunc(v) {
+		return 0, false
+	}
+	least, most := -math.MaxFloat64, math.MaxFloat64
+	if p.Minimum != nil {
+		least, most = *p.Minimum, exact
+	}
+	if p.Maximum != nil {
+		most = *p.Maximum
+	}
+	if v < least || v > most {
+		return 0, false
+	}
+	return int64(min(max(v, -exact), exact)), true
 }
 
 // wanted says in words what a schema allows.
@@ -111,7 +135,7 @@ func wanted(p *jsonschema.Schema) string {
 	case p.Type == "integer" && p.Minimum != nil && p.Maximum != nil:
 		return fmt.Sprintf("an integer from %.0f to %.0f", *p.Minimum, *p.Maximum)
 	case p.Type == "integer" && p.Minimum != nil:
-		return fmt.Sprintf("an integer of at least %.0f", *p.Minimum)
+		return fmt.Sprintf("an integer of at least %.0f, less than 2 to the power of 53", *p.Minimum)
 	case p.Type == "integer":
 		return "an integer"
 	}
@@ -131,10 +155,15 @@ func keys(s *jsonschema.Schema) string {
 	return strings.Join(names, ", ")
 }
 
-// clipName keeps a hostile argument name from filling the error.
-func clipName(name string) string {
-	if len(name) > 100 {
-		name = strings.ToValidUTF8(name[:100], "") + "..."
+// shown is the name of an argument that nobody knows: as it is, or quoted and cut
+// when it would make the error hard to read.
+func shown(name string) string {
+	strange := func(r rune) bool { return r != '_' && r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }
+	switch {
+	case len(name) > 100:
+		return strconv.Quote(strings.ToValidUTF8(name[:100], "") + "...")
+	case name == "" || strings.ContainsFunc(name, strange):
+		return strconv.Quote(name)
 	}
-	return strconv.Quote(name)
+	return name
 }

@@ -16,9 +16,6 @@ import (
 //go:embed instructions.md
 var instructions string
 
-// maxResult bounds one result, encoded, in bytes. The SDK's frame is twice that.
-const maxResult = 8 << 20
-
 // Config is what a Server needs.
 type Config struct {
 	Supervisor *agent.Supervisor // required

@@ -20,5 +20,16 @@ type grepIn struct {
 }
 
 func (s *Server) grep(ctx context.Context, who agent.Caller, in grepIn) (agent.LogGrepResult, error) {
-	return s.sup.Grep(ctx, who, in.AgentID, stream(in.Stream), in.Args)
+	res, err := s.sup.Grep(ctx, who, in.AgentID, stream(in.Stream), in.Args)
+	clipGrep(&res.GrepResult)
+	return res, err
+}
+
+// clipGrep makes what grep printed fit into a result. Only output with many
+// characters that JSON has to escape is too much.
+func clipGrep(r *agent.GrepResult) {
+	const rest = 3 << 20 // for the arguments, which are there twice, and stderr
+	whole := len(r.Stdout)
+	r.Stdout = cut(r.Stdout, maxResult-rest)
+	r.StdoutTruncated = r.StdoutTruncated || len(r.Stdout) < whole
 }

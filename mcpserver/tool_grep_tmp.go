@@ -20,5 +20,7 @@ type grepTmpIn struct {
 }
 
 func (s *Server) grepTmp(ctx context.Context, who agent.Caller, in grepTmpIn) (agent.GrepResult, error) {
-	return s.sup.GrepTmp(ctx, who, in.AgentID, in.Args, or(in.Cwd), or(in.Path))
+	res, err := s.sup.GrepTmp(ctx, who, in.AgentID, in.Args, or(in.Cwd), or(in.Path))
+	clipGrep(&res)
+	return res, err
 }

@@ -24,7 +24,7 @@ type listIn struct {
 func (s *Server) list(ctx context.Context, who agent.Caller, in listIn) (agent.ListResult, error) {
 	return s.sup.List(ctx, who, agent.ListRequest{
 		States: in.States, Limit: or(in.Limit), Cursor: or(in.Cursor),
-		Bytes: maxResult/2 - 1<<20, // the text has every quote escaped
+		Bytes: maxResult/3 - 4<<10, // each byte goes out twice, and the second time perhaps escaped
 	})
 }
 

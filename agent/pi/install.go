@@ -42,7 +42,9 @@ type Install struct {
 	// the same files installed again have another Key. It can be a file name.
 	Key string
 
-	auth ledger
+	auth  ledger
+	first string   // the file that the name of pi led to
+	files []string // what Key is made of
 }
 
 // The oldest releases that work. pi's own package.json asks for the Node.js.
@@ -73,10 +75,31 @@ func Find(ctx context.Context, c Config) (*Install, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot use pi at %s: %w", name, err)
 	}
+	find := found
 	if prog.shim != "" {
-		return findBehindShim(ctx, c, way, prog)
+		find = findBehindShim
 	}
-	return found(ctx, c, way, prog)
+	install, err := find(ctx, c, way, prog)
+	if err != nil {
+		return nil, err
+	}
+	install.first = way.file
+	return install, nil
+}
+
+// Current reports whether the install is still what Find would find for its pi:
+// the name leads to the same file, and no file has changed. It runs nothing. A
+// Node.js that has appeared since in a place that goes first is not seen.
+func (in *Install) Current(c Config) bool {
+	if c.Pi == "" {
+		c.Pi = "pi"
+	}
+	name, err := lookUp(c.Pi, c.Path)
+	if err != nil {
+		return false
+	}
+	way, err := walk(name)
+	return err == nil && way.file == in.first && key(in.Version, in.files...) == in.Key
 }
 
 // findBehindShim goes on with the script that a package manager's own shell
@@ -106,6 +129,7 @@ func found(ctx context.Context, c Config, way way, prog program) (*Install, erro
 	if err != nil {
 		return nil, fmt.Errorf("cannot use pi at %s: %w", way.names[0], err)
 	}
+	install.Key = key(install.Version, install.files...)
 	if older(install.Version, oldestPi) {
 		return nil, fmt.Errorf("cannot use pi at %s: version %s is too old, %s or newer is needed; %s",
 			way.names[0], install.Version, oldestPi, remedy)
@@ -138,7 +162,7 @@ func scripted(ctx context.Context, c Config, way way, prog program) (*Install, e
 		Host:    []string{node, pkg.entry},
 		Caged:   []string{program, entry},
 		Mounts:  view.mounts,
-		Key:     key(pkg.Version, node, pkg.entry, filepath.Join(pkg.dir, "package.json")),
+		files:   []string{node, pkg.entry, filepath.Join(pkg.dir, "package.json")},
 	}, nil
 }
 
@@ -158,6 +182,6 @@ func compiled(ctx context.Context, _ Config, way way, _ program) (*Install, erro
 		Host:    []string{way.file},
 		Caged:   []string{program},
 		Mounts:  view.mounts,
-		Key:     key(version, way.file),
+		files:   []string{way.file},
 	}, nil
 }

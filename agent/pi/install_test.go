@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"pi-mcp/agent/pi"
 )
@@ -157,10 +158,9 @@ func TestFindReal(t *testing.T) {
 	}
 }
 
+// ignoreRest leaves what says where pi is and how it is run.
 func ignoreRest() cmp.Option {
-	return cmp.FilterPath(func(p cmp.Path) bool {
-		return p.Last().String() == ".auth" || p.Last().String() == ".Key"
-	}, cmp.Ignore())
+	return cmp.Options{cmpopts.IgnoreUnexported(pi.Install{}), cmpopts.IgnoreFields(pi.Install{}, "Key")}
 }
 
 func pnpmWrapper(target string) string {

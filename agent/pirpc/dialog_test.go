@@ -74,9 +74,9 @@ func TestDialogsAreAlwaysAnswered(t *testing.T) {
 
 // A pi that asks for ever and never reads is not worth its answers.
 func TestDialogsWithoutEnd(t *testing.T) {
-	talk(t, pirpc.Config{On: func(pirpc.Record) {}}, func(t *testing.T, p *fakePi) {
+	talk(t, pirpc.Config{MaxQueued: 1000, On: func(pirpc.Record) {}}, func(t *testing.T, p *fakePi) {
 		id := strings.Repeat("x", 10_000)
-		for range 1000 {
+		for range 200 {
 			fmt.Fprintf(p.out, `{"type":"extension_ui_request","id":%q,"method":"confirm"}`+"\n", id)
 		}
 		synctest.Wait()

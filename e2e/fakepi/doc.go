@@ -63,6 +63,6 @@
 // flood and turn. If an agent_start without its agent_settled is on the output
 // then, agent_end and agent_settled follow before the answer to the abort.
 //
-// An agent_settled that a script writes as its last action makes pi idle at the
-// same moment. A second respond to one command does nothing.
+// What a script writes as its last action, for most an agent_settled, makes pi
+// idle at the same moment. A second respond to one command does nothing.
 package main

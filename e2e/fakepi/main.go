@@ -27,8 +27,8 @@ type options struct {
 }
 
 func main() {
-	// A blocking read of stdin can stall the Go runtime for a minute while no
-	// timer is due: see golang's sysmon. Tests would seem to hang.
+	// While no timer is due, a blocking read of stdin can stall the Go runtime
+	// for a minute, and a test would seem to hang.
 	go func() {
 		for range time.Tick(100 * time.Millisecond) {
 		}
@@ -81,17 +81,19 @@ func serve(opts options) {
 		fail("%v", err)
 	}
 	p := &pi{opts: opts, script: sc, session: sess, out: &wire{w: os.Stdout}, asked: map[string]chan struct{}{}}
-	go p.terminate()
+	exitOnSignals()
 	p.play(context.Background(), sc.Start, nil)
 	p.read(os.Stdin)
 }
 
-// terminate ends pi on the signals that end the real one, with its exit codes.
-func (p *pi) terminate() {
+// exitOnSignals ends pi on the signals that end the real one, with its codes.
+func exitOnSignals() {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGHUP)
-	s := (<-signals).(syscall.Signal)
-	os.Exit(128 + int(s))
+	go func() {
+		s := (<-signals).(syscall.Signal)
+		os.Exit(128 + int(s))
+	}()
 }
 
 // authCheck answers "pi auth check --json", as the file for the provider says,
@@ -102,7 +104,7 @@ func authCheck(opts options, credentials bool) int {
 		fmt.Println(strings.TrimSpace(string(answer)))
 		var a struct{ Status string }
 		json.Unmarshal(answer, &a)
-		return map[string]int{"ready": 0, "not_ready": 1}[a.Status] + map[string]int{"invalid": 2}[a.Status]
+		return map[string]int{"not_ready": 1, "invalid": 2}[a.Status]
 	}
 	ready := fields{{"status", "ready"}, {"provider", opts.provider}, {"authType", "api_key"}}
 	if credentials {
@@ -111,6 +113,11 @@ func authCheck(opts options, credentials bool) int {
 	fmt.Printf("%s\n", encode(ready))
 	return 0
 }
+
+// wordsOfPi is an error that the real pi would word so.
+type wordsOfPi string
+
+func (w wordsOfPi) Error() string { return string(w) }
 
 // fail ends pi the way a bad argument does.
 func fail(format string, args ...any) {

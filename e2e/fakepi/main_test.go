@@ -126,6 +126,15 @@ func (p *process) written() string {
 	return p.out.String()
 }
 
+// says waits until something is on the output, deltas included. It asks on, so
+// that the wait ends with pi.
+func (p *process) says(text string) {
+	p.t.Helper()
+	for !strings.Contains(p.written(), text) {
+		p.ask("get_state")
+	}
+}
+
 // until returns the records up to the first of a type, shortened.
 func (p *process) until(typ string) (seen []string) {
 	p.t.Helper()

@@ -79,6 +79,7 @@ func TestQueue(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "go")
 	p := start(t, "")
 	p.prompt(`![{"turn":"one two","hold":"`+file+`"}]`, "steer")
+	p.says("text_delta")
 	if d := p.prompt("later", "followUp"); d != "queued" {
 		t.Error(d)
 	}
@@ -136,6 +137,7 @@ func TestClearQueue(t *testing.T) {
 func TestAbort(t *testing.T) {
 	p := start(t, "")
 	p.prompt(`![{"turn":"one two three","hold":"/nonexistent"}]`, "steer")
+	p.says("text_delta")
 	p.prompt("left over", "steer")
 	p.until("queue_update")
 	p.ask("abort")
@@ -173,9 +175,7 @@ func TestEndInATurn(t *testing.T) {
 	session := filepath.Join(t.TempDir(), "session.jsonl")
 	p := start(t, "", "--session", session)
 	p.prompt(`![{"turn":"one two","hold":"/nonexistent"}]`, "steer")
-	for !strings.Contains(p.written(), "text_delta") {
-		p.ask("get_state")
-	}
+	p.says("text_delta")
 	if state := p.quit(); state != "exit status 0" {
 		t.Error(state)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"strings"
 )
 
@@ -25,7 +24,7 @@ type job struct {
 // newJob reads the message of a command.
 func newJob(cmd *command) (job, error) {
 	if cmd.Message == nil {
-		return job{}, errors.New("Cannot read properties of undefined (reading 'startsWith')")
+		return job{}, wordsOfPi("Cannot read properties of undefined (reading 'startsWith')")
 	}
 	actions, err := inMessage(*cmd.Message)
 	return job{*cmd.Message, cmd, actions}, err
@@ -87,8 +86,8 @@ func (r *run) perform(j job) {
 		j.actions = []action{{Turn: &answer}}
 	}
 	n := len(j.actions) - 1
-	if !r.p.play(r.ctx, j.actions[:n], j.cmd) {
-		return
+	if n > 0 && !r.p.play(r.ctx, j.actions[:n], j.cmd) {
+		return // an abort; but one that comes before anything still gets its aborted turn
 	}
 	switch last := j.actions[n]; {
 	case last.Turn != nil:

@@ -86,7 +86,9 @@ func strict(data []byte, into any) error {
 }
 
 // writes says whether an action is over with the bytes it writes.
-func (a action) writes() bool { return a.Write != nil || a.Record != nil || a.Bytes != nil }
+func (a action) writes() bool {
+	return a.Write != nil || a.Record != nil || a.Bytes != nil || a.Respond != nil
+}
 
 // members is an object that keeps the order of the script.
 type members fields

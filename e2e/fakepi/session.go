@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"sync"
@@ -48,10 +47,10 @@ func (s *session) load(r *bufio.Reader) error {
 	}
 	var header struct{ Type, ID, Cwd string }
 	if json.Unmarshal(line, &header) != nil || header.Type != "session" {
-		return fmt.Errorf("Session file is not a valid pi session: %s", s.path)
+		return wordsOfPi("Session file is not a valid pi session: " + s.path)
 	}
 	if _, err := os.Stat(header.Cwd); err != nil {
-		return fmt.Errorf("Stored session working directory does not exist: %s", header.Cwd)
+		return wordsOfPi("Stored session working directory does not exist: " + header.Cwd)
 	}
 	s.id = header.ID
 	for err == nil {

@@ -1,0 +1,70 @@
+package e2e
+
+import (
+	"testing"
+)
+
+// A server that is killed takes its agents with it, and the next one finds them
+// exited, says why, and can bring them back.
+func TestF13ServerKilled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.script("deaf", deaf())
+	c := w.client()
+	agents := []info{c.run(nil), c.run(nil), c.run(nil), c.run(nil), c.run(obj{"model": "deaf"})}
+	c.ask(agents[1].ID, "remember: perch")
+	c.send(agents[2].ID, never())
+	c.untilState(agents[2].ID, "active")
+	c.kill()
+	w.quiet()
+	c = w.client()
+	if l := call[listing](c, "list", obj{"states": []string{"exited"}}); l.Count != len(agents) {
+		t.Errorf("%d agents are exited: %+v", l.Count, l)
+	}
+	for n, a := range agents {
+		i := c.info(a.ID)
+		if i.State != "exited" || i.PID != nil || i.LastError == nil || i.Lifecycle.SelfExits != 0 {
+			t.Errorf("agent %d: %+v", n, i)
+			continue
+		}
+		has(t, "last_error", *i.LastError, "server", "died")
+		back := call[info](c, "resurrect", obj{"agent_id": a.ID})
+		if back.State != "idle" || back.Lifecycle.Retries != 1 || back.LastError != nil {
+			t.Errorf("agent %d came back as %+v", n, back)
+		}
+	}
+	// What agent 1 said before is still in its session.
+	if i := c.ask(agents[1].ID, "once more"); i.Messages.User != 2 || i.text() != "You said: once more" {
+		t.Errorf("the session after the crash: %+v", i)
+	}
+}
+
+// What agents left running in sessions of their own dies with a killed server too.
+func TestF11KilledServerLeavesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.client()
+	a := c.run(nil)
+	sleep := []string{"/usr/bin/setsid", "/usr/bin/sleep", "1003"}
+	c.send(a.ID, act(do("spawn", sleep), do("spawn", sleep), do("turn", "left two behind")))
+	c.settled(a.ID, 1)
+	eventually(t, func() bool { return count(w.caged(), "sleep 1003") == 2 }, func() string { return "the control: no sleep runs" })
+	c.kill()
+	w.quiet()
+}
+
+// A start that a crash cut short is gone with all it had made.
+func TestKilledDuringStart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.script("slow", obj{"start": []obj{do("touch", "/tmp/started"), do("wait_file", "/tmp/never")}})
+	c := w.wire(nil)
+	c.hello()
+	c.tool("run", obj{"model": "slow"})
+	eventually(t, func() bool { return len(w.caged()) > 0 }, func() string { return "no cage: " + c.stderr.String() })
+	c.cmd.Process.Kill()
+	c.exit()
+	w.quiet()
+	w.client().none()
+	w.untouched()
+}
