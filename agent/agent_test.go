@@ -333,6 +333,23 @@ func TestGroups(t *testing.T) {
 	}
 }
 
+// A context_size that pi does not apply fails the run, instead of being lost.
+func TestContextSize(t *testing.T) {
+	w := newWorld(t)
+	size := int64(50_000)
+	if a := w.run(agent.RunRequest{ContextSize: &size}); *a.ContextSize != size {
+		t.Errorf("context size %d", *a.ContextSize)
+	}
+	w.script("other", map[string]any{"on": map[string]any{"get_state": []any{
+		do("respond", do("data", do("model", do("id", "another", "contextWindow", 128_000)))),
+	}}})
+	w.run(agent.RunRequest{Model: "other"}) // without it, pi may take what it likes
+	_, err := w.sup.Run(t.Context(), w.who, agent.RunRequest{Model: "other", ContextSize: &size})
+	if e, ok := errors.AsType[*agent.ArgError](err); !ok || e.Arg != "context_size" || !strings.Contains(e.Reason, "another") {
+		t.Errorf("run: %v", err)
+	}
+}
+
 // Bad requests are refused by the name of the argument, and leave nothing.
 func TestBadRuns(t *testing.T) {
 	w := newWorld(t)

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,7 +20,7 @@ import (
 )
 
 // errStopped is why a start ends that somebody stopped.
-var errStopped = errors.New("stopped during start")
+var errStopped error = &StartError{Step: "waiting for pi's first answer", Reason: "stopped during start"}
 
 // A launch is what one start works with: found out before anything is made.
 type launch struct {
@@ -100,7 +101,7 @@ func (a *liveAgent) greet(ctx context.Context, p *process) error {
 	answered := make(chan error, 1)
 	var decided sync.Once // the answer or the deadline, whichever is first
 	err := p.pi.Send("get_state", nil, func(r pirpc.Response) {
-		err := answerError("get_state", r)
+		err := a.checkState(r)
 		decided.Do(func() {
 			if err == nil {
 				// From the reader, so that what pi says next comes after it.
@@ -119,6 +120,28 @@ func (a *liveAgent) greet(ctx context.Context, p *process) error {
 	}
 	decided.Do(func() { answered <- ctx.Err() })
 	return <-answered
+}
+
+// checkState looks at the handshake's answer. pi takes patterns for models, and
+// other models for unknown names; then a context_size is set for a model that is
+// not used, and would be lost without a word.
+func (a *liveAgent) checkState(r pirpc.Response) error {
+	if err := answerError("get_state", r); err != nil {
+		return err
+	}
+	var state struct {
+		Model struct {
+			ID            string
+			ContextWindow int64
+		}
+	}
+	if err := json.Unmarshal(r.Data, &state); err != nil {
+		return fmt.Errorf("its answer to get_state is no state: %w", err)
+	}
+	if size := a.row.ContextSize; size > 0 && state.Model.ContextWindow != pi.Window(size) {
+		return &ArgError{"context_size", fmt.Sprintf("cannot be applied, because pi took model %q for %q: pass the model's exact id, or leave context_size out", state.Model.ID, a.row.Model)}
+	}
+	return nil
 }
 
 // furnish makes the agent's directory, or what of it is made anew each time.
@@ -238,6 +261,9 @@ func (p *process) wait() {
 
 // failure says why a start failed, once the process is gone.
 func (p *process) failure(ctx context.Context, err error) error {
+	if _, ok := errors.AsType[*ArgError](err); ok {
+		return err
+	}
 	e := &StartError{Step: "waiting for pi's first answer", Reason: err.Error(), Stderr: p.said.String()}
 	exit := p.proc.Exit()
 	switch {
@@ -267,6 +293,9 @@ func (a *liveAgent) attached(p *process) {
 	a.arrived()
 	a.ready <- nil
 	a.release(nil)
+	if a.sup.ctx.Err() != nil { // seen by loop while there was nothing to stop yet
+		a.stop(ByShutdown)
+	}
 }
 
 // watch tells loop of the end of the process.

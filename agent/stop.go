@@ -22,6 +22,9 @@ func (a *liveAgent) stop(cause Cause) {
 			time.AfterFunc(a.sup.cfg.CloseGrace, a.proc.Kill)
 		}
 		return
+	case a.state == Starting && cause == ByShutdown:
+		a.cancel() // the call that started it fails, so all of it is taken back
+		return
 	}
 	a.cause = cause
 	a.move(Stop)

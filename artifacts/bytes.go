@@ -28,10 +28,7 @@ func (c *Chunk) readBytes(f *os.File, r Range) error {
 	}
 	g := r.budget(c.MaxBytes)
 	to := min(value(r.BytesTo, c.Size), c.Size)
-	end := to
-	if n := min(c.MaxBytes, g.wire/3+1); to-from > n {
-		end = from + n
-	}
+	end := from + min(to-from, c.MaxBytes, g.wire/3+1) // a byte takes 3 of the response at least
 	if end <= from {
 		c.setContent(nil)
 		return nil

@@ -72,41 +72,58 @@ func (d *Dir) GrepTmp(args []string, cwd, target string) (Grep, error) {
 	}
 	defer tmp.Close()
 	call := Grep{Argv: g.argv}
-	if call.Cwd, err = cleanTmp("cwd", cwd); err != nil {
+	if call.Cwd, err = startDir(tmp, cwd); err != nil {
 		return Grep{}, err
 	}
-	if dir, err := searchable(tmp, "cwd", call.Cwd); err != nil {
+	recurse, err := call.search(tmp, g.files, target)
+	if err != nil {
 		return Grep{}, err
-	} else if !dir {
-		return Grep{}, refuse("cwd", "%q is not a directory; pass it as path", cwd)
-	}
-	recurse := target == "" && len(g.files) == 0
-	for _, name := range g.files {
-		if target != "" {
-			return Grep{}, refuse("args", "%q is a file to search, and path names another; leave one of them out", name)
-		}
-		dir, err := operand(tmp, "args", call.Cwd, name)
-		if err != nil {
-			return Grep{}, err
-		}
-		recurse = recurse || dir
-	}
-	if target != "" {
-		if recurse, err = operand(tmp, "path", call.Cwd, target); err != nil {
-			return Grep{}, err
-		}
-		call.Path = path.Clean(target)
-		if strings.HasPrefix(call.Path, "-") {
-			target = "./" + call.Path
-		} else {
-			target = call.Path
-		}
-		call.Argv = append(call.Argv, target)
 	}
 	if recurse && !g.recursive {
 		call.Argv = append([]string{"-r"}, call.Argv...)
 	}
 	return call, nil
+}
+
+// startDir checks the directory to search in and returns its clean path.
+func startDir(tmp *os.Root, cwd string) (string, error) {
+	at, err := cleanTmp("cwd", cwd)
+	if err != nil {
+		return "", err
+	}
+	dir, err := searchable(tmp, "cwd", at)
+	if err == nil && !dir {
+		err = refuse("cwd", "%q is not a directory; pass it as path", cwd)
+	}
+	return at, err
+}
+
+// search checks what is to be searched, files of the arguments or target, and
+// adds target to the argv. It tells whether that needs a recursive grep.
+func (call *Grep) search(tmp *os.Root, files []string, target string) (recurse bool, err error) {
+	for _, name := range files {
+		if target != "" {
+			return false, refuse("args", "%q is a file to search, and path names another; leave one of them out", name)
+		}
+		dir, err := operand(tmp, "args", call.Cwd, name)
+		if err != nil {
+			return false, err
+		}
+		recurse = recurse || dir
+	}
+	if target == "" {
+		return recurse || len(files) == 0, nil
+	}
+	if recurse, err = operand(tmp, "path", call.Cwd, target); err != nil {
+		return false, err
+	}
+	call.Path = path.Clean(target)
+	last := call.Path
+	if strings.HasPrefix(last, "-") {
+		last = "./" + last // not an option
+	}
+	call.Argv = append(call.Argv, last)
+	return recurse, nil
 }
 
 // operand checks the name of something to search, which is relative to cwd,

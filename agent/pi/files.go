@@ -133,6 +133,10 @@ func settingsFile(c FilesConfig) object {
 // when less than this is free, and answers and summaries go there.
 func headroom(size int64) int64 { return max(size/10, 10000) }
 
+// Window is the context window that pi shows, in get_state, for a model to which
+// a ContextSize has been applied, both in tokens.
+func Window(size int64) int64 { return size + headroom(size) }
+
 func mcpFile(m MCP) object {
 	server := object{
 		"url":      m.URL,

@@ -107,7 +107,7 @@ func checkHeaders(def fields) error {
 // top of every other source, but not every pi applies it to models of the
 // host's own; so those are changed where they are defined too.
 func widen(def fields, c FilesConfig) error {
-	window, err := json.Marshal(c.ContextSize + headroom(c.ContextSize))
+	window, err := json.Marshal(Window(c.ContextSize))
 	if err != nil {
 		return err
 	}

@@ -105,6 +105,10 @@ func begin(t *testing.T, cmd *exec.Cmd) *process {
 		r.Raw = slices.Clone(r.Raw)
 		p.records <- r
 	}})
+	go func() {
+		<-p.Done() // nothing is received any more
+		close(p.records)
+	}()
 	t.Cleanup(func() {
 		cmd.Process.Kill()
 		<-p.Done()
@@ -138,17 +142,14 @@ func (p *process) says(text string) {
 // until returns the records up to the first of a type, shortened.
 func (p *process) until(typ string) (seen []string) {
 	p.t.Helper()
-	for {
-		select {
-		case r := <-p.records:
-			seen = append(seen, brief(r.Raw))
-			if r.Type == typ {
-				return seen
-			}
-		case <-p.Done():
-			p.t.Fatalf("no %s, but %q", typ, seen)
+	for r := range p.records {
+		seen = append(seen, brief(r.Raw))
+		if r.Type == typ {
+			return seen
 		}
 	}
+	p.t.Fatalf("no %s, but %q", typ, seen)
+	return nil
 }
 
 // prompt returns the disposition.

@@ -13,7 +13,7 @@ func (p *pi) state() fields {
 			{"id", p.opts.model}, {"name", p.opts.model}, {"api", "openai-completions"}, {"provider", p.opts.provider},
 			{"baseUrl", "http://127.0.0.1:9/v1"}, {"reasoning", false}, {"input", []string{"text"}},
 			{"cost", fields{{"input", 0}, {"output", 0}, {"cacheRead", 0}, {"cacheWrite", 0}}},
-			{"contextWindow", contextWindow}, {"maxTokens", 16384},
+			{"contextWindow", p.opts.window()}, {"maxTokens", 16384},
 		}},
 		{"thinkingLevel", p.opts.thinking},
 		{"isStreaming", p.run != nil},
@@ -27,8 +27,6 @@ func (p *pi) state() fields {
 		{"pendingMessageCount", len(p.steering) + len(p.followUp)},
 	}
 }
-
-const contextWindow = 128000
 
 // stats is what get_session_stats answers.
 func (s *session) stats() fields {
@@ -55,7 +53,7 @@ func (s *session) stats() fields {
 		{"tokens", fields{{"input", in}, {"output", out}, {"cacheRead", 0}, {"cacheWrite", 0}, {"total", in + out}}},
 		{"cost", float64(answers) * answerCost},
 		{"contextUsage", fields{
-			{"tokens", in + out}, {"contextWindow", contextWindow}, {"percent", float64(in+out) * 100 / contextWindow},
+			{"tokens", in + out}, {"contextWindow", defaultWindow}, {"percent", float64(in+out) * 100 / defaultWindow},
 		}},
 	}
 }
