@@ -88,11 +88,19 @@ func (a *liveAgent) launch(ctx context.Context, l launch) {
 		a.tell(func() { a.failed(dir, err) })
 		return
 	}
+	a.tell(func() { a.born(p) })
 	if err := a.greet(ctx, p); err != nil {
 		p.end()
 		err = p.failure(ctx, err)
 		a.tell(func() { a.failed(dir, err) })
 	}
+}
+
+// born writes down which process it is before it has answered: whoever finds the
+// row of a dead server knows what to look for.
+func (a *liveAgent) born(p *process) {
+	a.row.PID, a.row.PIDStart, a.row.Boot = p.proc.PID(), p.proc.StartTime(), a.sup.boot
+	a.save()
 }
 
 // greet sends the handshake. It returns nil when the answer came in time and
@@ -283,7 +291,6 @@ func (p *process) failure(ctx context.Context, err error) error {
 func (a *liveAgent) attached(p *process) {
 	a.proc, a.pi, a.dir, a.said = p.proc, p.pi, p.dir, p.said
 	go a.watch(p)
-	a.row.PID, a.row.PIDStart, a.row.Boot = p.proc.PID(), p.proc.StartTime(), a.sup.boot
 	if a.state == Stopping { // stopped between the answer and here
 		a.ready <- errStopped
 		a.release(errStopped)

@@ -124,6 +124,9 @@ func (a *liveAgent) asked(dialog string) {
 }
 
 func (a *liveAgent) runStarted() {
+	if a.state == Stopping {
+		return // the last word of a stop, as for settled
+	}
 	a.turn.running = true
 	a.turn.quiet = 0
 	a.turn.failure = ""

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -184,9 +183,4 @@ func (c *wire) exit() int {
 		c.t.Fatalf("the server does not end\n%s", c.stderr.String())
 		return 0
 	}
-}
-
-func (c *wire) signal(s syscall.Signal) {
-	c.t.Helper()
-	must(c.t, c.cmd.Process.Signal(s))
 }

@@ -115,14 +115,6 @@ func (c *wire) refused(tool, arguments string) string {
 	return words(&res)
 }
 
-// size is what a response takes on the wire.
-func (c *wire) size(r *jsonrpc.Response) int {
-	c.t.Helper()
-	text, err := jsonrpc.EncodeMessage(r)
-	must(c.t, err)
-	return len(text)
-}
-
 func (c *wire) write(message string) {
 	c.t.Helper()
 	m, err := jsonrpc.DecodeMessage([]byte(message))

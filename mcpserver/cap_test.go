@@ -2,7 +2,6 @@ package mcpserver_test
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -12,28 +11,22 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"pi-mcp/store"
 )
 
-// limit bounds one response, encoded, with what is around the result.
-const limit = 8<<20 + 200
+// limit bounds one result, encoded, with the little that is around the two copies.
+const limit = 8<<20 + 100
 
 // sized makes a call that has to succeed, and to fit.
 func (c *wire) sized(tool, arguments string, into any) {
 	c.t.Helper()
 	r := c.call(tool, arguments)
-	if n := c.size(r); n > limit {
-		c.t.Fatalf("%s of %s takes %d bytes", tool, arguments, n)
-	}
-	c.structured(r, into)
-}
-
-func (c *wire) structured(r *jsonrpc.Response, into any) {
-	c.t.Helper()
 	if r.Error != nil {
 		c.t.Fatal(r.Error)
+	}
+	if n := len(r.Result); n > limit {
+		c.t.Fatalf("%s of %.200s takes %d bytes", tool, arguments, n)
 	}
 	res := struct {
 		IsError           bool
@@ -41,22 +34,45 @@ func (c *wire) structured(r *jsonrpc.Response, into any) {
 	}{StructuredContent: into}
 	must(c.t, json.Unmarshal(r.Result, &res))
 	if res.IsError {
-		c.t.Fatalf("refused: %.300s", r.Result)
+		c.t.Fatalf("%s of %.200s is refused: %.300s", tool, arguments, r.Result)
 	}
 }
 
-// worst are files whose bytes JSON or base64 blow up the most.
+// worst are logs of 20 MiB whose bytes JSON or base64 blow up.
 var worst = map[string][]byte{
-	"control characters":  bytes.Repeat([]byte("\x01"), 20<<20),
-	"lines of them":       bytes.Repeat(append(bytes.Repeat([]byte("\x1f"), 4095), '\n'), 20<<20/4096),
-	"quotes":              bytes.Repeat([]byte(`"\`), 10<<20),
-	"markup":              bytes.Repeat([]byte("<>&\u2028"), 20<<20/6),
-	"bytes that are none": bytes.Repeat([]byte{0xff}, 20<<20),
-	"empty lines":         bytes.Repeat([]byte("\n"), 2<<20),
+	"control characters": bytes.Repeat([]byte("\x01"), 20<<20),
+	"quotes":             bytes.Repeat([]byte(`"\`), 10<<20),
+	"no text":            bytes.Repeat([]byte{0xff}, 20<<20),
+	"lines":              bytes.Repeat(append(bytes.Repeat([]byte("<\x1f>&"), 1023), "\u2028\n"...), 20<<20/4096),
 }
 
-// However a log is written, what is read of it stays below the cap, and reading
-// on gives all of it.
+// A part is what these tests want to know of an answer of read.
+type part struct {
+	Content, Encoding string
+	LineCount         int64 `json:"line_count"`
+	NextLine          int64 `json:"next_line"`
+	NextOffset        int64 `json:"next_offset"`
+	EOF               bool
+	Warnings          []string
+}
+
+// bytes is the content as it is in the file.
+func (k part) bytes(t *testing.T) []byte {
+	t.Helper()
+	if k.Encoding != "base64" {
+		return []byte(k.Content)
+	}
+	b, err := base64.StdEncoding.DecodeString(k.Content)
+	must(t, err)
+	return b
+}
+
+func (k part) early() bool {
+	return strings.Contains(strings.Join(k.Warnings, " "), "fit the response")
+}
+
+// Whatever is in a log, what is read of it stays below the cap, and reading on
+// gives what follows, to the end.
 func TestReadStaysBelowCap(t *testing.T) {
 	w := newWorld(t)
 	c := w.wire()
@@ -66,57 +82,43 @@ func TestReadStaysBelowCap(t *testing.T) {
 			c.t = t
 			id := newID(t)
 			w.shelve(id, log)
-			got, want := sha256.New(), sha256.Sum256(log)
-			for at, eof := int64(0), false; !eof; {
-				var chunk struct {
-					Content, Encoding string
-					NextOffset        int64 `json:"next_offset"`
-					EOF               bool
+			at := int64(0)
+			for i := range 4 {
+				var k part
+				c.sized("read", fmt.Sprintf(`{"agent_id":%q,"bytes_from":%d,"max_bytes":%d}`, id, at, 10<<20), &k)
+				got := k.bytes(t)
+				if len(got) == 0 || !bytes.HasPrefix(log[at:], got) || k.NextOffset != at+int64(len(got)) {
+					t.Fatalf("at %d are %d bytes, the next at %d", at, len(got), k.NextOffset)
 				}
-				c.sized("read", fmt.Sprintf(`{"agent_id":%q,"bytes_from":%d,"max_bytes":%d}`, id, at, 10<<20), &chunk)
-				if chunk.NextOffset <= at {
-					t.Fatalf("after %d comes %d", at, chunk.NextOffset)
+				if last := i == 3; k.EOF != last || k.early() == last {
+					t.Errorf("at %d: end %v, warnings %q", at, k.EOF, k.Warnings)
 				}
-				text := []byte(chunk.Content)
-				if chunk.Encoding == "base64" {
-					var err error
-					text, err = base64.StdEncoding.DecodeString(chunk.Content)
-					must(t, err)
+				if at = k.NextOffset; i == 2 {
+					at = int64(len(log)) - 4096
 				}
-				got.Write(text)
-				at, eof = chunk.NextOffset, chunk.EOF
-			}
-			if !bytes.Equal(got.Sum(nil), want[:]) {
-				t.Error("what was read is not what was written")
 			}
 		})
 	}
 }
 
-// By lines as well, and a reader who goes on by next_line comes to the end.
+// By lines it is the same.
 func TestReadLinesStaysBelowCap(t *testing.T) {
 	w := newWorld(t)
 	c := w.wire()
 	c.greet("2025-11-25")
 	id := newID(t)
-	w.shelve(id, worst["lines of them"])
-	lines := int64(bytes.Count(worst["lines of them"], []byte("\n")))
-	var chunk struct {
-		LineCount int64 `json:"line_count"`
-		NextLine  int64 `json:"next_line"`
-		EOF       bool
-		Warnings  []string
-	}
-	calls, sum := 0, int64(0)
-	for ; !chunk.EOF; calls++ {
-		c.sized("read", fmt.Sprintf(`{"agent_id":%q,"lines_from":%d,"max_bytes":%d}`, id, chunk.NextLine, 10<<20), &chunk)
-		sum += chunk.LineCount
-		if !chunk.EOF && !strings.Contains(strings.Join(chunk.Warnings, " "), "fit the response") {
-			t.Errorf("a chunk that ends early does not say so: %q", chunk.Warnings)
+	w.shelve(id, worst["lines"])
+	var k part
+	line := worst["lines"][:4096]
+	for range 2 {
+		from := k.NextLine
+		c.sized("read", fmt.Sprintf(`{"agent_id":%q,"lines_from":%d,"max_bytes":%d}`, id, from, 10<<20), &k)
+		if k.LineCount < 100 || k.NextLine != from+k.LineCount || k.NextOffset != 4096*k.NextLine || k.EOF || !k.early() {
+			t.Errorf("from line %d: %d lines, the next is %d at %d; warnings %q", from, k.LineCount, k.NextLine, k.NextOffset, k.Warnings)
 		}
-	}
-	if sum != lines || chunk.NextLine != lines || calls < 20 {
-		t.Errorf("%d calls gave %d of %d lines, the next is %d", calls, sum, lines, chunk.NextLine)
+		if !bytes.Equal([]byte(k.Content), bytes.Repeat(line, int(k.LineCount))) {
+			t.Errorf("from line %d: the content differs", from)
+		}
 	}
 }
 
@@ -125,7 +127,7 @@ func TestGrepStaysBelowCap(t *testing.T) {
 	c := w.wire()
 	c.greet("2025-11-25")
 	id := newID(t)
-	w.shelve(id, worst["lines of them"])
+	w.shelve(id, worst["lines"])
 	must(t, os.WriteFile(filepath.Join(w.files.Paths(id).Tmp, "a"), bytes.Repeat([]byte("plain text\n"), 1<<20), 0o600))
 	arguments := object(t, args{"agent_id": id, "args": []string{"-a", "-e", "", "-e", strings.Repeat("\x01", 60<<10)}})
 	for tool, least := range map[string]int{"grep": 300 << 10, "grep_tmp": 1 << 20} { // grep prints a MiB at most
@@ -180,5 +182,24 @@ func TestListStaysBelowCap(t *testing.T) {
 			return
 		}
 		arguments, page.NextCursor = object(t, args{"cursor": *page.NextCursor}), nil
+	}
+}
+
+// What an abort takes out of the queue is shortened before it is refused: by then
+// it is nowhere else.
+func TestAbortStaysBelowCap(t *testing.T) {
+	f := newFixture(t)
+	f.taken("send_message", object(t, f.good("send_message"), "message", `![{"turn":"well","hold":"/tmp/never"}]`))
+	message := strings.Repeat("<", 1<<20)
+	for range 2 {
+		f.taken("send_message", object(t, f.good("send_message"), "message", message))
+	}
+	var out struct {
+		Cleared   []string
+		Truncated bool `json:"cleared_truncated"`
+	}
+	f.c.sized("abort", object(t, args{"agent_id": f.id}), &out)
+	if len(out.Cleared) != 2 || !out.Truncated || len(out.Cleared[1]) < 100<<10 || !strings.HasPrefix(message, out.Cleared[1]) {
+		t.Errorf("%d messages, truncated: %v", len(out.Cleared), out.Truncated)
 	}
 }

@@ -3,10 +3,13 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"net/url"
 	"sync"
+	"time"
 
-	_ "modernc.org/sqlite" // the driver "sqlite"
+	"modernc.org/sqlite" // with the driver "sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // Parameters of the two kinds of connection.
@@ -42,6 +45,26 @@ func openPool(path, params string, conns int) (*pool, error) {
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns)
 	return &pool{DB: db, prepared: make(map[string]*sql.Stmt)}, nil
+}
+
+// connect makes the first connection. When several switch a new file to the
+// write-ahead log, SQLite tells all but one at once that the database is locked,
+// whatever the busy timeout: they have to come again.
+func (p *pool) connect(ctx context.Context) error {
+	late := time.After(5 * time.Second) // as long as the busy timeout
+	for {
+		err := p.PingContext(ctx)
+		if busy, ok := errors.AsType[*sqlite.Error](err); !ok || busy.Code()&0xff != sqlite3.SQLITE_BUSY {
+			return err
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-late:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // stmt returns a statement that belongs to the pool. Within a transaction it would

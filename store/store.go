@@ -60,6 +60,9 @@ func (d *DB) open(ctx context.Context, path string) error {
 	if d.write, err = openPool(path, writing, 1); err != nil {
 		return err
 	}
+	if err := d.write.connect(ctx); err != nil {
+		return err
+	}
 	if err := migrate(ctx, d.write.DB); err != nil {
 		return err
 	}

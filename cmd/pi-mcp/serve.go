@@ -77,7 +77,7 @@ func config(ctx context.Context, cmd *cli.Command, log *slog.Logger) (agent.Conf
 	}
 	db, err := store.Open(ctx, path)
 	if err != nil {
-		return agent.Config{}, fmt.Errorf("cannot open the database %s: %w", path, err)
+		return agent.Config{}, fmt.Errorf("--db: %w", err)
 	}
 	dir := cmd.String("agents-dir")
 	if dir == "" {
@@ -88,7 +88,7 @@ func config(ctx context.Context, cmd *cli.Command, log *slog.Logger) (agent.Conf
 	}
 	files, err := artifacts.Open(dir, db.ID())
 	if err != nil {
-		return agent.Config{}, errors.Join(fmt.Errorf("cannot use the agents directory %s: %w", dir, err), db.Close())
+		return agent.Config{}, errors.Join(fmt.Errorf("--agents-dir %s: %w", dir, err), db.Close())
 	}
 	return agent.Config{
 		Store: db, Artifacts: files, StateDir: filepath.Dir(path), HostPi: host,
