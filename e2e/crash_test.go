@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"path/filepath"
 	"testing"
 )
 
@@ -61,7 +62,11 @@ func TestKilledDuringStart(t *testing.T) {
 	c := w.wire(nil)
 	c.hello()
 	c.tool("run", obj{"model": "slow"})
-	eventually(t, func() bool { return len(w.caged()) > 0 }, func() string { return "no cage: " + c.stderr.String() })
+	// Until bubblewrap has made the cage, it is not bound to its server yet.
+	eventually(t, func() bool {
+		started, err := filepath.Glob(w.path("agents", "*", "tmp", "started"))
+		return len(started) == 1 && err == nil
+	}, func() string { return "pi does not start: " + c.stderr.String() })
 	c.cmd.Process.Kill()
 	c.exit()
 	w.quiet()

@@ -1,8 +1,6 @@
 package e2e
 
-import (
-	"testing"
-)
+import "testing"
 
 // A rip while pi starts keeps the agent, a remove does not; the run that waits is
 // told either way.

@@ -82,20 +82,16 @@ func TestReadStaysBelowCap(t *testing.T) {
 			c.t = t
 			id := newID(t)
 			w.shelve(id, log)
-			at := int64(0)
-			for i := range 4 {
-				var k part
-				c.sized("read", fmt.Sprintf(`{"agent_id":%q,"bytes_from":%d,"max_bytes":%d}`, id, at, 10<<20), &k)
-				got := k.bytes(t)
-				if len(got) == 0 || !bytes.HasPrefix(log[at:], got) || k.NextOffset != at+int64(len(got)) {
-					t.Fatalf("at %d are %d bytes, the next at %d", at, len(got), k.NextOffset)
-				}
-				if last := i == 3; k.EOF != last || k.early() == last {
-					t.Errorf("at %d: end %v, warnings %q", at, k.EOF, k.Warnings)
-				}
-				if at = k.NextOffset; i == 2 {
-					at = int64(len(log)) - 4096
-				}
+			var first, next part
+			c.sized("read", fmt.Sprintf(`{"agent_id":%q,"bytes_from":0,"max_bytes":%d}`, id, 10<<20), &first)
+			got := first.bytes(t)
+			if len(got) < 400<<10 || !bytes.HasPrefix(log, got) || first.NextOffset != int64(len(got)) || first.EOF || !first.early() {
+				t.Fatalf("%d bytes, the next at %d, end %v, warnings %q", len(got), first.NextOffset, first.EOF, first.Warnings)
+			}
+			c.sized("read", fmt.Sprintf(`{"agent_id":%q,"bytes_from":%d,"max_bytes":4096}`, id, first.NextOffset), &next)
+			more := next.bytes(t)
+			if len(more) == 0 || !bytes.HasPrefix(log[len(got):], more) || next.early() {
+				t.Errorf("then %d bytes, warnings %q", len(more), next.Warnings)
 			}
 		})
 	}
@@ -110,10 +106,10 @@ func TestReadLinesStaysBelowCap(t *testing.T) {
 	w.shelve(id, worst["lines"])
 	var k part
 	line := worst["lines"][:4096]
-	for range 2 {
+	for _, most := range []int{10 << 20, 10_000} {
 		from := k.NextLine
-		c.sized("read", fmt.Sprintf(`{"agent_id":%q,"lines_from":%d,"max_bytes":%d}`, id, from, 10<<20), &k)
-		if k.LineCount < 100 || k.NextLine != from+k.LineCount || k.NextOffset != 4096*k.NextLine || k.EOF || !k.early() {
+		c.sized("read", fmt.Sprintf(`{"agent_id":%q,"lines_from":%d,"max_bytes":%d}`, id, from, most), &k)
+		if k.LineCount == 0 || k.NextLine != from+k.LineCount || k.NextOffset != 4096*k.NextLine || k.EOF || k.early() != (from == 0) {
 			t.Errorf("from line %d: %d lines, the next is %d at %d; warnings %q", from, k.LineCount, k.NextLine, k.NextOffset, k.Warnings)
 		}
 		if !bytes.Equal([]byte(k.Content), bytes.Repeat(line, int(k.LineCount))) {
@@ -148,7 +144,7 @@ func TestListStaysBelowCap(t *testing.T) {
 	w := newWorld(t)
 	c := w.wire()
 	c.greet("2025-11-25")
-	const agents = 3000
+	const agents = 1000
 	for i := range agents {
 		id := uuid.UUID{0x01, 0xa0, 14: byte(i >> 8), 15: byte(i)}
 		w.insert(id.String(), func(a *store.Agent) {
@@ -189,10 +185,9 @@ func TestListStaysBelowCap(t *testing.T) {
 // it is nowhere else.
 func TestAbortStaysBelowCap(t *testing.T) {
 	f := newFixture(t)
-	f.taken("send_message", object(t, f.good("send_message"), "message", `![{"turn":"well","hold":"/tmp/never"}]`))
 	message := strings.Repeat("<", 1<<20)
-	for range 2 {
-		f.taken("send_message", object(t, f.good("send_message"), "message", message))
+	for _, m := range []string{`![{"turn":"well","hold":"/tmp/never"}]`, message, message} {
+		f.taken("send_message", object(t, args{"agent_id": f.id, "message": m}))
 	}
 	var out struct {
 		Cleared   []string

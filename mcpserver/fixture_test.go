@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"pi-mcp/agent"
 	"pi-mcp/store"
 )
 
@@ -43,10 +44,15 @@ func newID(t testing.TB) string {
 }
 
 // good arranges that a call of a tool succeeds, and returns the required
-// arguments of that call.
+// arguments of that call. The agent does nothing by itself then.
 func (f *fixture) good(tool string) args {
 	f.t.Helper()
 	id := f.id
+	f.eventually("the end of the run", func() bool {
+		i, err := f.sup.Info(f.t.Context(), f.who, id)
+		must(f.t, err)
+		return i.State != agent.Active
+	})
 	switch tool {
 	case "list", "run":
 		return args{}

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"time"
 )
 
 // A refusal is an answer, not a fault: the agent may not go there.
@@ -24,10 +23,8 @@ func (r *refusal) Error() string {
 // strangers' servers from the operator's address.
 const portSMTP = 25
 
-const (
-	maxAddresses = 8                      // of one name that are tried
-	headStart    = 300 * time.Millisecond // of one address before the next, as in RFC 8305
-)
+// maxAddresses of one name are tried.
+const maxAddresses = 8
 
 // connect is the only way out. The address that is dialled is the one that was
 // checked, so a name cannot change its mind in between. The error is a *refusal if
@@ -46,7 +43,8 @@ func (p *Proxy) connect(ctx context.Context, t target) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, err := race(ctx, addrs[:min(len(addrs), maxAddresses)], p.dial)
+	attempts := race{dial: p.dial, results: make(chan result)}
+	conn, err := attempts.run(ctx, addrs[:min(len(addrs), maxAddresses)])
 	if err != nil {
 		return nil, fmt.Errorf("cannot connect to %s: %w", t, cause(err))
 	}
@@ -123,58 +121,6 @@ func (p *Proxy) describe() string {
 		return "it allows " + model + " only"
 	}
 	return "it allows " + bounded(p.policy) + " and " + model
-}
-
-// race dials the addresses one after the other, the next when one has failed or has
-// had its head start, and returns the first connection. When it returns, none of its
-// goroutines is left.
-func race(ctx context.Context, addrs []netip.AddrPort, dial func(context.Context, netip.AddrPort) (net.Conn, error)) (net.Conn, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	type result struct {
-		conn net.Conn
-		err  error
-	}
-	results := make(chan result)
-	running := 0
-	defer func() {
-		cancel()
-		for range running {
-			if late := <-results; late.conn != nil {
-				late.conn.Close()
-			}
-		}
-	}()
-	var first error
-	for next := 0; ; {
-		var start <-chan time.Time
-		if next < len(addrs) {
-			go func(a netip.AddrPort) {
-				conn, err := dial(ctx, a)
-				results <- result{conn, err}
-			}(addrs[next])
-			next++
-			running++
-			start = time.After(headStart)
-		}
-		select {
-		case r := <-results:
-			running--
-			if r.err == nil {
-				return r.conn, nil
-			}
-			if first == nil {
-				first = r.err
-			}
-			if running == 0 && next == len(addrs) {
-				return nil, first
-			}
-		case <-start:
-		}
-	}
-}
-
-func dialTCP(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
-	return new(net.Dialer).DialContext(ctx, "tcp", a.String())
 }
 
 // cause is what went wrong without the addresses of this machine's resolvers.

@@ -33,10 +33,12 @@ const (
 
 func (f *flow) step() time.Duration { return max(f.p.idle/looks, time.Millisecond) }
 
-// close ends both sides; whoever reads or writes either of them returns.
+// close ends both sides; whoever reads or writes either of them returns. The client's
+// slot is given back when the other connection is gone, so that the limit holds for
+// those outside too.
 func (f *flow) close() {
-	f.client.Close()
 	f.up.Close()
+	f.client.Close()
 }
 
 // guard returns when done is closed, and until then watches that something moves.

@@ -40,7 +40,7 @@ func rewrite(pr *httputil.ProxyRequest, t target) {
 	pr.Out.URL.RawQuery = pr.In.URL.RawQuery // as it was written
 	pr.Out.Host = t.String()
 	if t.port == portHTTP {
-		pr.Out.Host = pattern{host: t.host}.text()
+		pr.Out.Host = exactly(t.host, t.port).host
 	}
 	pr.Out.Header.Del("Connection")
 	pr.Out.Header.Del("Upgrade")

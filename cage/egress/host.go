@@ -21,7 +21,7 @@ func (t target) String() string { return net.JoinHostPort(t.host, strconv.Itoa(i
 // the one if it does not.
 func parseTarget(text string, port uint16) (target, error) {
 	if len(text) > maxPattern+len(":65535") {
-		return target{}, errors.New("the host name is too long")
+		return target{}, errors.New("a host name has at most 253 characters")
 	}
 	hostText, portText, err := splitPort(text)
 	if err != nil {
@@ -93,7 +93,7 @@ func checkName(name string) error {
 	case name == "":
 		return errors.New("the host is missing")
 	case len(name) > maxPattern:
-		return errors.New("the host name is too long")
+		return errors.New("a host name has at most 253 characters")
 	case strings.Contains(name, ":"):
 		return errors.New("this is no IPv6 address; with a port one is written [2001:db8::1]:443")
 	}
@@ -105,7 +105,7 @@ func checkName(name string) error {
 		last = label
 	}
 	// The rule of browsers for telling an address from a name.
-	if strings.Trim(last, "0123456789") == "" || strings.HasPrefix(last, "0x") {
+	if strings.Trim(last, "0123456789") == "" {
 		return errors.New("a name cannot end in a number; an IPv4 address is written as four decimal numbers, as in 192.0.2.1")
 	}
 	return nil

@@ -13,7 +13,8 @@ func (p Policy) Within(parent Policy) bool {
 	if inner.level != levelList || outer.level != levelList {
 		return inner.level <= outer.level
 	}
-	return !slices.ContainsFunc(inner.list, func(b pattern) bool { return !covered(outer.list, b) })
+	set := newSet(outer.list)
+	return !slices.ContainsFunc(inner.list, func(p pattern) bool { return !set.covers(p) })
 }
 
 // Narrow returns what both policies allow: the policy of an agent that asks for child
@@ -29,8 +30,9 @@ func Narrow(child, parent Policy) (Policy, error) {
 		return outer.policy(), nil
 	}
 	var common []pattern
+	set := newSet(outer.list)
 	for _, u := range units(inner.list) {
-		shared := intersection(u, outer.list)
+		shared := append(u.within(set), u.below(outer.list)...)
 		if len(shared) == 0 {
 			return "", fmt.Errorf("cannot allow %s: the parent's network policy is %s; leave it out, or give the parent more", u, bounded(outer.policy()))
 		}
@@ -43,20 +45,25 @@ func Narrow(child, parent Policy) (Policy, error) {
 	return rules{level: levelList, list: common}.policy(), nil
 }
 
-// intersection returns what is matched by a pattern of both lists. Of two patterns
-// either one covers the other or they have nothing in common.
-func intersection(a, b []pattern) (both []pattern) {
-	for _, x := range a {
-		for _, y := range b {
-			switch {
-			case x.covers(y):
-				both = append(both, y)
-			case y.covers(x):
-				both = append(both, x)
-			}
+// within returns the patterns of the unit that the set covers.
+func (u unit) within(s set) (in []pattern) {
+	for _, p := range u {
+		if s.covers(p) {
+			in = append(in, p)
 		}
 	}
-	return both
+	return in
+}
+
+// below returns the patterns of list that the unit covers. With within these are all
+// that both match: of two patterns one covers the other or they have nothing in common.
+func (u unit) below(list []pattern) (in []pattern) {
+	for _, p := range list {
+		if slices.ContainsFunc(u, func(a pattern) bool { return a.covers(p) }) {
+			in = append(in, p)
+		}
+	}
+	return in
 }
 
 // bounded is a policy for a message.

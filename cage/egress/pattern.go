@@ -8,11 +8,18 @@ import (
 	"strings"
 )
 
-// A pattern is one host and one port, or with wild every name below host.
+// A pattern is one host and one port, or every name below a domain.
 type pattern struct {
-	wild bool
-	host string // as parseHost writes it
+	host string // a name, an address (IPv6 in brackets), or .domain for what is below
 	port uint16
+}
+
+// exactly is the pattern for one host, which is as parseHost writes it.
+func exactly(host string, port uint16) pattern {
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	return pattern{host, port}
 }
 
 // The ports of a pattern that names none.
@@ -38,14 +45,15 @@ func parsePattern(text string) ([]pattern, error) {
 	if wild && addr.IsValid() {
 		return nil, errors.New("*. goes before a domain name, not before an address")
 	}
+	only := exactly(host, portTLS)
+	if wild {
+		only.host = "." + host
+	}
 	if portText == "" {
-		return []pattern{{wild, host, portTLS}, {wild, host, portHTTP}}, nil
+		return []pattern{only, {only.host, portHTTP}}, nil
 	}
-	port, err := parsePort(portText)
-	if err != nil {
-		return nil, err
-	}
-	return []pattern{{wild, host, port}}, nil
+	only.port, err = parsePort(portText)
+	return []pattern{only}, err
 }
 
 // plausible finds what people write that is no pattern, to say what one is.
@@ -70,11 +78,36 @@ func plausible(text string) error {
 
 // covers reports whether whatever b matches is matched by a too.
 func (a pattern) covers(b pattern) bool {
-	return a == b || a.port == b.port && a.wild && strings.HasSuffix(b.host, "."+a.host)
+	return a == b || a.port == b.port && a.host[0] == '.' && strings.HasSuffix(b.host, a.host)
 }
 
-func covered(list []pattern, b pattern) bool {
-	return slices.ContainsFunc(list, func(a pattern) bool { return a.covers(b) })
+// A set is a list to look things up in.
+type set map[pattern]struct{}
+
+func newSet(list []pattern) set {
+	s := make(set, len(list))
+	for _, p := range list {
+		s[p] = struct{}{}
+	}
+	return s
+}
+
+func (s set) has(p pattern) bool {
+	_, ok := s[p]
+	return ok
+}
+
+// covers reports whether one of the patterns covers p.
+func (s set) covers(p pattern) bool { return s.has(p) || s.exceeds(p) }
+
+// exceeds is covers by one that is not p itself.
+func (s set) exceeds(p pattern) bool {
+	for i := 1; i < len(p.host); i++ {
+		if p.host[i] == '.' && s.has(pattern{p.host[i:], p.port}) {
+			return true
+		}
+	}
+	return false
 }
 
 // minimal sorts a list and leaves out what the rest of it covers. Lists that match
@@ -83,14 +116,11 @@ func minimal(list []pattern) []pattern {
 	list = slices.Clone(list)
 	slices.SortFunc(list, compare)
 	list = slices.Compact(list)
-	all := slices.Clone(list)
-	return slices.DeleteFunc(list, func(b pattern) bool {
-		return slices.ContainsFunc(all, func(a pattern) bool { return a != b && a.covers(b) })
-	})
+	return slices.DeleteFunc(list, newSet(list).exceeds)
 }
 
 func compare(a, b pattern) int {
-	return cmp.Or(cmp.Compare(a.host, b.host), cmp.Compare(a.text(), b.text()), cmp.Compare(a.port, b.port))
+	return cmp.Or(cmp.Compare(a.host, b.host), cmp.Compare(a.port, b.port))
 }
 
 // A unit is what is written as one word: a pattern, or the pair that a host without
@@ -100,8 +130,8 @@ type unit []pattern
 // units cuts up a minimal list.
 func units(list []pattern) (cut []unit) {
 	for same := range chunks(list) {
-		pair := []pattern{{same[0].wild, same[0].host, portHTTP}, {same[0].wild, same[0].host, portTLS}}
-		if covered(same, pair[0]) && covered(same, pair[1]) {
+		pair := unit{{same[0].host, portHTTP}, {same[0].host, portTLS}}
+		if slices.Contains(same, pair[0]) && slices.Contains(same, pair[1]) {
 			cut = append(cut, pair)
 			same = slices.DeleteFunc(slices.Clone(same), func(p pattern) bool { return slices.Contains(pair, p) })
 		}
@@ -116,7 +146,7 @@ func units(list []pattern) (cut []unit) {
 func chunks(list []pattern) func(yield func([]pattern) bool) {
 	return func(yield func([]pattern) bool) {
 		for len(list) > 0 {
-			n := slices.IndexFunc(list, func(p pattern) bool { return p.text() != list[0].text() })
+			n := slices.IndexFunc(list, func(p pattern) bool { return p.host != list[0].host })
 			if n < 0 {
 				n = len(list)
 			}
@@ -129,19 +159,12 @@ func chunks(list []pattern) func(yield func([]pattern) bool) {
 }
 
 func (u unit) String() string {
+	text := u[0].host
+	if text[0] == '.' {
+		text = "*" + text
+	}
 	if len(u) > 1 {
-		return u[0].text()
+		return text
 	}
-	return u[0].text() + ":" + strconv.Itoa(int(u[0].port))
-}
-
-// text is the pattern without its port.
-func (a pattern) text() string {
-	switch {
-	case a.wild:
-		return "*." + a.host
-	case strings.Contains(a.host, ":"):
-		return "[" + a.host + "]"
-	}
-	return a.host
+	return text + ":" + strconv.Itoa(int(u[0].port))
 }

@@ -144,5 +144,6 @@ func (r rules) policy() Policy {
 
 // allow reports whether the rules do, whatever its address turns out to be.
 func (r rules) allow(t target) bool {
-	return r.level > levelList || covered(r.list, pattern{host: t.host, port: t.port})
+	only := exactly(t.host, t.port)
+	return r.level > levelList || slices.ContainsFunc(r.list, func(a pattern) bool { return a.covers(only) })
 }

@@ -67,8 +67,9 @@ type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// Counts are what has gone through a Proxy since it was made. Bytes count while a
-// connection lasts, and are contents only.
+// Counts are what has gone through a Proxy since it was made. They grow while a
+// connection lasts. Bytes are the contents of tunnels, and of plain HTTP the headers
+// too.
 type Counts struct {
 	Connections int64 // made to the outside
 	Refused     int64 // by the policy or for the address
@@ -85,7 +86,7 @@ type Proxy struct {
 	allow    []netip.AddrPort
 	special  []block
 	resolver Resolver
-	dial     func(context.Context, netip.AddrPort) (net.Conn, error)
+	dial     dialFunc
 	own      func() ([]netip.Addr, error)
 	maxConns int
 	idle     time.Duration

@@ -82,9 +82,11 @@ func ownAddresses() ([]netip.Addr, error) {
 	}
 	own := make([]netip.Addr, 0, len(nets))
 	for _, n := range nets {
-		if prefix, err := netip.ParsePrefix(n.String()); err == nil {
-			own = append(own, prefix.Addr().Unmap().WithZone(""))
+		prefix, err := netip.ParsePrefix(n.String())
+		if err != nil {
+			return nil, err
 		}
+		own = append(own, prefix.Addr().Unmap().WithZone(""))
 	}
 	return own, nil
 }

@@ -38,14 +38,17 @@ const (
 	giveBack    = unix.BPF_RET | unix.BPF_K
 )
 
-// Offsets in struct seccomp_data, which is what a filter sees of a call.
+// Offsets in struct seccomp_data, which is what a filter sees of a call. It sees no
+// memory: whatever a call is told by pointer cannot be judged.
 const (
 	numberOffset = 0
 	archOffset   = 4
 	argsOffset   = 16
 )
 
-// A step is an instruction whose jumps may still be too far for one.
+// A step is an instruction whose jumps may still be too far for one. There are no
+// labels: blocks are put together from the inside out, each ends in a return, and what
+// a jump leaves out is the rest of its own block.
 type step struct {
 	code    uint16
 	k       uint32

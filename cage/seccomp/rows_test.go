@@ -71,6 +71,7 @@ func byArgument() []row {
 		{name: "socketpair", args: args(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC), want: eperm, unix: allow},
 		{name: "socketpair", args: args(unix.AF_UNIX, unix.SOCK_DGRAM|1<<32), want: eperm, unix: allow},
 		{name: "socketpair", args: args(unix.AF_UNIX, unix.SOCK_RAW), want: eperm, unix: allow},
+		{name: "socketpair", args: args(unix.AF_UNIX, 8|unix.SOCK_STREAM), want: eperm, unix: allow}, // no kind there is
 		{name: "socketpair", args: args(unix.AF_TIPC, unix.SOCK_STREAM), want: eperm},
 		{name: "socketpair", args: args(unix.AF_INET, unix.SOCK_STREAM), want: eperm},
 	}
