@@ -28,10 +28,10 @@ func (s *Supervisor) adopt(ctx context.Context) error {
 	}
 	for _, id := range gone {
 		if err := s.erase(id); err != nil {
-			return err
+			s.cfg.Log.Warn("cannot finish a removal; the next server tries again", "agent", id, "err", err)
 		}
 	}
-	return s.cfg.Artifacts.EmptyTrash()
+	return nil
 }
 
 // lose writes down that the server of a row is dead. Its process should be too,

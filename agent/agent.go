@@ -142,6 +142,9 @@ func (a *liveAgent) move(e Event) {
 // is tried again until it succeeds or the server stops; then the next server
 // finds the row.
 func (a *liveAgent) save() {
+	if a.over {
+		return // the row may be somebody else's by now
+	}
 	a.row.Updated = time.Now()
 	if !a.row.Living {
 		a.row.Owner, a.row.PID, a.row.PIDStart, a.row.Boot, a.row.Resume = "", 0, 0, "", ""

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -57,13 +58,14 @@ func (e *LimitError) Error() string {
 // A StartError reports a start that failed, with the end of what the program
 // said. Everything the start had made is gone.
 type StartError struct {
+	What   string // what was to be started; "" is the agent
 	Step   string // what was being done
 	Reason string // why it failed
 	Stderr string // the end of the program's stderr, may be empty
 }
 
 func (e *StartError) Error() string {
-	s := fmt.Sprintf("cannot start the agent: %s: %s", e.Step, e.Reason)
+	s := fmt.Sprintf("cannot start %s: %s: %s", cmp.Or(e.What, "the agent"), e.Step, e.Reason)
 	if e.Stderr != "" {
 		s += "\n" + e.Stderr
 	}

@@ -44,9 +44,11 @@ type LogGrepResult struct {
 // nothing of the host but the system's programs and that one file, so whatever
 // the arguments mean they can reach nothing else.
 func (s *Supervisor) Grep(ctx context.Context, who Caller, id string, stream artifacts.Stream, args []string) (LogGrepResult, error) {
-	if _, err := s.row(ctx, who, id); err != nil {
+	dir, err := s.files(ctx, who, id)
+	if err != nil {
 		return LogGrepResult{}, err
 	}
+	defer dir.Close()
 	paths := s.cfg.Artifacts.Paths(id)
 	file, name := paths.StdoutLog, "stdout.log"
 	if stream == artifacts.Errors {
@@ -88,11 +90,11 @@ func (s *Supervisor) GrepTmp(ctx context.Context, who Caller, id string, args []
 func (s *Supervisor) grep(ctx context.Context, spec cage.Spec, argv []string) (GrepResult, error) {
 	bwrap, err := s.tools.cage(s.cfg)
 	if err != nil {
-		return GrepResult{}, &StartError{Step: "looking for bubblewrap", Reason: err.Error()}
+		return GrepResult{}, &StartError{What: "grep", Step: "looking for bubblewrap", Reason: err.Error()}
 	}
 	grep, err := grepPath(s.cfg.Path)
 	if err != nil {
-		return GrepResult{}, &StartError{Step: "looking for grep", Reason: err.Error()}
+		return GrepResult{}, &StartError{What: "grep", Step: "looking for it", Reason: err.Error()}
 	}
 	ctx, cancel := context.WithTimeout(ctx, grepWait)
 	defer cancel()
@@ -104,7 +106,7 @@ func (s *Supervisor) grep(ctx context.Context, spec cage.Spec, argv []string) (G
 	case ctx.Err() != nil:
 		return GrepResult{}, ctx.Err()
 	case err != nil:
-		return GrepResult{}, &StartError{Step: "making the cage for grep", Reason: err.Error()}
+		return GrepResult{}, &StartError{What: "grep", Step: "making its cage", Reason: err.Error()}
 	}
 	res := GrepResult{
 		Binary: grep, Argv: argv, ExitCode: out.Exit.Code,

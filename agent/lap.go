@@ -11,11 +11,15 @@ import (
 
 // lap refreshes the live agents one after the other, with a pause after each,
 // until the supervisor closes. It only refreshes: what ends a run or a process
-// is heard from pi and from the kernel, not found here.
+// is heard from pi and from the kernel, not found here. Once a lap it takes over
+// the agents of servers that have died since.
 func (s *Supervisor) lap() {
 	tick := time.NewTicker(s.cfg.RefreshPause)
 	defer tick.Stop()
 	for {
+		if err := s.adopt(s.ctx); err != nil && s.ctx.Err() == nil {
+			s.cfg.Log.Warn("cannot take over the agents of a dead server", "err", err)
+		}
 		ids := s.liveIDs()
 		if len(ids) == 0 {
 			ids = []string{""} // keep the pause
@@ -44,7 +48,7 @@ func (a *liveAgent) refresh() {
 	if a.state != Active || a.pi == nil || a.turn.settling > 0 {
 		return
 	}
-	a.askStats()
+	a.askStats(func() {})
 	err := a.pi.Send("get_state", nil, func(r pirpc.Response) {
 		var d struct {
 			IsStreaming, IsCompacting bool

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"slices"
 
 	"pi-mcp/artifacts"
@@ -121,7 +122,11 @@ func (s *Supervisor) files(ctx context.Context, who Caller, id string) (*artifac
 	if _, err := s.row(ctx, who, id); err != nil {
 		return nil, err
 	}
-	return s.cfg.Artifacts.Agent(id)
+	dir, err := s.cfg.Artifacts.Agent(id)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, artifacts.ErrForeign) {
+		return nil, &ArgError{"agent_id", "its directory is missing or not this server's; remove takes the rest away"}
+	}
+	return dir, err
 }
 
 // Read returns a part of a log.
@@ -159,6 +164,9 @@ func (s *Supervisor) ListTmp(ctx context.Context, who Caller, id, path string, r
 
 // argError makes what artifacts says of an argument this package's own.
 func argError(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return &ArgError{"agent_id", "a file of it is missing, perhaps because it is being removed: " + err.Error()}
+	}
 	if bad, ok := errors.AsType[*artifacts.ArgError](err); ok {
 		return &ArgError{bad.Arg, bad.Reason}
 	}

@@ -39,8 +39,8 @@ func (s *Supervisor) Run(ctx context.Context, who Caller, req RunRequest) (RunRe
 	if s.ctx.Err() != nil {
 		return RunResult{}, ErrStopping
 	}
-	row, err := s.plan(req)
-	if err != nil {
+	s.fill(&req)
+	if err := s.checkRun(req); err != nil {
 		return RunResult{}, err
 	}
 	if req.Callback != "" {
@@ -48,11 +48,21 @@ func (s *Supervisor) Run(ctx context.Context, who Caller, req RunRequest) (RunRe
 			return RunResult{}, err
 		}
 	}
-	l, err := s.prepare(ctx, row.Provider)
+	l, err := s.programs(ctx) // before the grants, which may not touch them
+	if err != nil {
+		return RunResult{}, err
+	}
+	row, err := s.plan(req)
 	if err != nil {
 		return RunResult{}, err
 	}
 	l.grants = cage.Grants{Write: row.Write, Read: row.Read, Denied: row.Denied}
+	if err := s.prepare(ctx, &l, row.Provider); err != nil {
+		return RunResult{}, err
+	}
+	if err := s.room(ctx, who.Group); err != nil { // before a new group is made
+		return RunResult{}, err
+	}
 	if row.Group, err = s.groupOf(ctx, who, req.AccessToken); err != nil {
 		return RunResult{}, err
 	}
@@ -68,13 +78,27 @@ func (s *Supervisor) Run(ctx context.Context, who Caller, req RunRequest) (RunRe
 	}
 	sent, err := s.firstPrompt(ctx, a, req.Prompt)
 	if err != nil {
-		_, _ = a.end(context.WithoutCancel(ctx), ByRemove)
-		return RunResult{}, err
+		return RunResult{}, s.takeBack(a, err)
 	}
 	if row, err = s.cfg.Store.Agent(context.WithoutCancel(ctx), row.Group, row.ID); err != nil {
 		return RunResult{}, err
 	}
-	return RunResult{Info: s.info(row), PromptSent: req.Prompt != nil, Delivery: filled(sent.Delivery), Disposition: filled(sent.Disposition)}, nil
+	res := RunResult{Info: s.info(row), PromptSent: req.Prompt != nil, Delivery: filled(sent.Delivery), Disposition: filled(sent.Disposition)}
+	if req.Prompt != nil {
+		res.SettleCount = sent.SettleCount // of before the prompt: it may have settled by now
+	}
+	return res, nil
+}
+
+// takeBack removes an agent whose first prompt failed, and says why it failed.
+func (s *Supervisor) takeBack(a *liveAgent, why error) error {
+	_, _ = a.end(context.Background(), ByRemove)
+	ctx, cancel := s.writing()
+	defer cancel()
+	if row, err := s.cfg.Store.Any(ctx, a.id); err == nil && !row.Removing && row.LastError != nil {
+		why = &StartError{Step: "sending the prompt", Reason: *row.LastError}
+	}
+	return errors.Join(why, s.bury(a.id))
 }
 
 // firstPrompt sends the prompt of a run or a resurrection, if there is one.
@@ -85,14 +109,16 @@ func (s *Supervisor) firstPrompt(ctx context.Context, a *liveAgent, prompt *stri
 	return a.send(ctx, *prompt, FollowUp)
 }
 
-// plan checks a request and makes the row it asks for. Nothing is stored yet.
-func (s *Supervisor) plan(req RunRequest) (store.Agent, error) {
+// fill puts the server's defaults into a request.
+func (s *Supervisor) fill(req *RunRequest) {
 	def(&req.Provider, s.cfg.Provider)
 	def(&req.Model, s.cfg.Model)
 	def(&req.Name, req.Provider+"/"+req.Model)
-	if err := s.checkRun(req); err != nil {
-		return store.Agent{}, err
-	}
+}
+
+// plan checks the paths of a request and makes the row it asks for. Nothing is
+// stored yet.
+func (s *Supervisor) plan(req RunRequest) (store.Agent, error) {
 	grants, err := s.resolve(req.Grants)
 	if err != nil {
 		return store.Agent{}, err
@@ -127,6 +153,9 @@ func (s *Supervisor) insert(ctx context.Context, row store.Agent) error {
 	if err := s.room(ctx, row.Group); err != nil {
 		return err
 	}
+	// Not the caller's context: cancelled, it may leave a row and say that it did not.
+	ctx, cancel := s.writing()
+	defer cancel()
 	return s.cfg.Store.Insert(ctx, row)
 }
 
@@ -176,6 +205,7 @@ func (s *Supervisor) Resurrect(ctx context.Context, who Caller, id string, promp
 	}
 	res := ResurrectResult{Info: s.info(row), Resurrected: true, PromptSent: prompt != nil}
 	if prompt != nil {
+		res.SettleCount = sent.SettleCount
 		res.Delivery, res.Disposition = filled(resurrectPrompt), filled(sent.Disposition)
 	}
 	return res, nil
@@ -190,13 +220,16 @@ func (s *Supervisor) revive(ctx context.Context, who Caller, id string) (*liveAg
 	if a != nil || row.Living {
 		return nil, &StateError{ID: id, State: State(row.State), Remedy: "it is alive already; use send_message"}
 	}
-	l, err := s.prepare(ctx, row.Provider)
+	l, err := s.programs(ctx)
 	if err != nil {
 		return nil, err
 	}
 	// The paths may lead elsewhere than when they were granted.
 	stored := cage.Grants{Write: row.Write, Read: row.Read, Denied: row.Denied}
 	if l.grants, err = s.resolveAgain(stored); err != nil {
+		return nil, err
+	}
+	if err := s.prepare(ctx, &l, row.Provider); err != nil {
 		return nil, err
 	}
 	if row, err = s.claim(ctx, row); err != nil {
@@ -212,24 +245,21 @@ func (s *Supervisor) revive(ctx context.Context, who Caller, id string) (*liveAg
 	return a, nil
 }
 
-// claim makes a stopped agent's row this server's, in state Starting.
+// claim makes a stopped agent's row this server's, in state Starting, and returns
+// it as it is by then: finding out what a start needs has taken a while.
 func (s *Supervisor) claim(ctx context.Context, row store.Agent) (store.Agent, error) {
 	s.admit.Lock()
 	defer s.admit.Unlock()
 	if err := s.room(ctx, row.Group); err != nil {
 		return row, err
 	}
-	to, err := State(row.State).On(Resurrect, Facts{})
-	if err != nil {
-		return row, err
-	}
-	row.Resume, row.State = row.State, string(to)
-	row.Living, row.Owner, row.Updated = true, s.cfg.Store.Owner(), time.Now()
-	err = s.cfg.Store.Claim(ctx, row)
+	ctx, cancel := s.writing()
+	defer cancel()
+	claimed, err := s.cfg.Store.Claim(ctx, row.ID, string(Starting), time.Now())
 	if errors.Is(err, store.ErrNotFound) {
 		return row, &StateError{ID: row.ID, State: Active, Remedy: "somebody else has just resurrected or removed it"}
 	}
-	return row, err
+	return claimed, err
 }
 
 // unclaim undoes claim for an agent whose goroutine never began.

@@ -124,13 +124,13 @@ func (a *liveAgent) prompt(message string, mode Mode, reply func(SendResult, err
 		reply(SendResult{}, a.refuse())
 		return
 	}
-	before := a.row.SettleCount
+	before, seen := a.row.SettleCount+int64(a.turn.settling), a.turn.runs
 	a.turn.unanswered++
 	a.move(Prompt)
 	behaviour := map[Mode]string{FollowUp: "followUp", Steer: "steer"}[mode]
 	err := a.pi.Send("prompt", map[string]any{"message": message, "streamingBehavior": behaviour}, func(r pirpc.Response) {
 		a.tell(func() {
-			res, err := a.answered(r, mode)
+			res, err := a.answered(r, mode, seen)
 			res.SettleCount = before
 			reply(res, err)
 		})
@@ -145,8 +145,9 @@ func (a *liveAgent) prompt(message string, mode Mode, reply func(SendResult, err
 	}
 }
 
-// answered takes pi's answer to a prompt.
-func (a *liveAgent) answered(r pirpc.Response, mode Mode) (SendResult, error) {
+// answered takes pi's answer to a prompt. seen are the runs that had been read of
+// when it was written: one that has begun and ended since is the prompt's own.
+func (a *liveAgent) answered(r pirpc.Response, mode Mode, seen runs) (SendResult, error) {
 	if a.turn.unanswered > 0 { // else the process is gone and nothing counts any more
 		a.turn.unanswered--
 	}
@@ -167,8 +168,12 @@ func (a *liveAgent) answered(r pirpc.Response, mode Mode) (SendResult, error) {
 		a.turn.accepted++
 		res.Delivery = map[Mode]string{FollowUp: hotFollowUp, Steer: hotSteer}[mode]
 	default:
-		a.turn.accepted++
 		res.Disposition = "started"
+		if now := a.turn.runs; !a.turn.running && now.begun > seen.begun && now.settled > seen.settled {
+			a.moveIfLive(Handled)
+		} else {
+			a.turn.accepted++
+		}
 	}
 	res.State = a.state.Public()
 	return res, nil
@@ -182,8 +187,11 @@ func (a *liveAgent) moveIfLive(e Event) {
 	}
 }
 
+// sendError is what went wrong between here and pi, in words for a caller.
 func sendError(err error) error {
 	switch {
+	case errors.Is(err, pirpc.ErrTooLong):
+		return &PiError{Command: "the command", Reason: "its answer is longer than what is kept; see get_info for what came of it"}
 	case errors.Is(err, pirpc.ErrBusy):
 		return &PiError{Command: "the message", Reason: "it has not read what it was sent before; wait, or rip it"}
 	case errors.Is(err, pirpc.ErrClosed):
@@ -258,7 +266,7 @@ func (a *liveAgent) abort(clear bool, reply func(AbortResult, error)) {
 		a.tell(func() {
 			a.whenSettled(func() {
 				res.Aborted, res.State = r.Success, a.state.Public()
-				reply(res, answerError("abort", r))
+				reply(res, sendError(answerError("abort", r)))
 			})
 		})
 	})

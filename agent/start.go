@@ -31,21 +31,34 @@ type launch struct {
 	grants     cage.Grants // resolved afresh
 }
 
-// prepare finds out everything that a start of row needs. It makes nothing.
-func (s *Supervisor) prepare(ctx context.Context, provider string) (launch, error) {
+// programs finds what a start runs. It makes nothing.
+func (s *Supervisor) programs(ctx context.Context) (launch, error) {
 	install, err := s.tools.install(ctx, s.cfg)
 	if err != nil {
-		return launch{}, &StartError{Step: "looking for pi", Reason: err.Error()}
+		return launch{}, startError(ctx, "looking for pi", err)
 	}
 	bwrap, err := s.tools.cage(s.cfg)
 	if err != nil {
-		return launch{}, &StartError{Step: "looking for bubblewrap", Reason: err.Error()}
+		return launch{}, startError(ctx, "looking for bubblewrap", err)
 	}
-	credential, err := install.Auth(ctx, provider)
-	if err != nil {
-		return launch{}, &StartError{Step: "checking the credentials", Reason: err.Error()}
+	return launch{pi: install, bwrap: bwrap}, nil
+}
+
+// prepare finds out what else a start needs, given programs and grants.
+func (s *Supervisor) prepare(ctx context.Context, l *launch, provider string) (err error) {
+	if l.credential, err = l.pi.Auth(ctx, provider); err != nil {
+		return startError(ctx, "checking the credentials", err)
 	}
-	return launch{pi: install, bwrap: bwrap, credential: credential, cache: s.tools.cache(ctx, s.cfg)}, nil
+	l.cache = s.cache(ctx, l.pi, l.bwrap)
+	return ctx.Err()
+}
+
+// startError is a failed step, unless it only failed because ctx ended.
+func startError(ctx context.Context, step string, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return &StartError{Step: step, Reason: err.Error()}
 }
 
 // start brings a up from a stored row in state Starting: it makes the agent
@@ -226,11 +239,20 @@ func (a *liveAgent) spawn(dir *artifacts.Dir, l launch) (*process, error) {
 	p := &process{proc: proc, dir: dir, logs: files, said: &tail{}, heard: make(chan struct{})}
 	go func() {
 		defer close(p.heard)
-		_, _ = io.Copy(io.MultiWriter(files.stderr, p.said), proc.Stderr)
+		_, _ = io.Copy(io.MultiWriter(p.said, careless{files.stderr}), proc.Stderr)
 	}()
 	a.files.Store(files)
 	p.pi = pirpc.New(pirpc.Config{In: proc.In, Out: proc.Out, Log: files.stdout, On: a.hear, Want: wanted})
 	return p, nil
+}
+
+// careless is a writer whose failures nobody minds: a full disk must not keep pi
+// from being heard.
+type careless struct{ io.Writer }
+
+func (c careless) Write(p []byte) (int, error) {
+	_, _ = c.Writer.Write(p)
+	return len(p), nil
 }
 
 // openLogs opens both logs. A limit of zero keeps nothing but the line that says
@@ -294,6 +316,7 @@ func (a *liveAgent) attached(p *process) {
 	if a.state == Stopping { // stopped between the answer and here
 		a.ready <- errStopped
 		a.release(errStopped)
+		time.AfterFunc(a.grace(), a.proc.Kill)
 		a.endProcess()
 		return
 	}
@@ -386,9 +409,12 @@ func answerError(command string, r pirpc.Response) error {
 }
 
 // erase removes all that is left of an agent whose row is tombstoned. It may be
-// repeated from any point.
+// repeated from any point. A directory that is not this database's is left alone;
+// one that cannot be deleted now stays in the trash for the next time.
 func (s *Supervisor) erase(id string) error {
-	if err := s.cfg.Artifacts.Trash(id); err != nil {
+	if err := s.cfg.Artifacts.Trash(id); errors.Is(err, artifacts.ErrForeign) {
+		s.cfg.Log.Warn("the directory of a removed agent is not this database's and stays", "agent", id, "err", err)
+	} else if err != nil {
 		return fmt.Errorf("cannot set aside the directory: %w", err)
 	}
 	ctx, cancel := s.writing()
@@ -396,7 +422,15 @@ func (s *Supervisor) erase(id string) error {
 	if err := s.cfg.Store.Delete(ctx, id); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return fmt.Errorf("cannot delete the row: %w", err)
 	}
-	return s.cfg.Artifacts.EmptyTrash()
+	s.emptyTrash()
+	return nil
+}
+
+// emptyTrash deletes the directories of removed agents.
+func (s *Supervisor) emptyTrash() {
+	if err := s.cfg.Artifacts.EmptyTrash(); err != nil {
+		s.cfg.Log.Warn("cannot delete all that was removed; it is tried again at the next removal", "err", err)
+	}
 }
 
 // writing is the context of a change that nobody's cancellation may undo half way.

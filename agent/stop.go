@@ -8,8 +8,8 @@ import (
 	"pi-mcp/agent/pirpc"
 )
 
-// stop asks for the agent's end. The first cause decides, but who wants it
-// removed, or stops the server, is not kept waiting for somebody else's grace.
+// stop asks for the agent's end. The first cause decides, but a remove during a
+// rip still removes, and the server's stop does not wait for a longer grace.
 func (a *liveAgent) stop(cause Cause) {
 	switch {
 	case a.over:
@@ -27,28 +27,34 @@ func (a *liveAgent) stop(cause Cause) {
 		return
 	}
 	a.cause = cause
-	a.move(Stop)
 	if a.proc == nil {
+		a.move(Stop)
 		a.cancel() // launch ends and says so
 		return
 	}
+	// Armed first: a database that somebody else keeps locked must not keep the
+	// process alive.
+	time.AfterFunc(a.grace(), a.proc.Kill)
+	a.move(Stop)
 	a.endProcess()
 }
 
-// endProcess asks pi to end and kills it when it does not within the grace. The
-// run is aborted first, so that the session records it as aborted; then the end
-// of its input tells pi to exit. There is no SIGTERM: it would end bubblewrap,
-// and with it the cage, without ever reaching pi.
-func (a *liveAgent) endProcess() {
-	grace := a.sup.cfg.Grace
+// grace is how long the process may take to end by itself.
+func (a *liveAgent) grace() time.Duration {
 	if a.cause == ByShutdown {
-		grace = a.sup.cfg.CloseGrace
+		return a.sup.cfg.CloseGrace
 	}
+	return a.sup.cfg.Grace
+}
+
+// endProcess asks pi to end. The run is aborted first, so that the session records
+// it as aborted; then the end of its input tells pi to exit. There is no SIGTERM:
+// it would end bubblewrap, and with it the cage, without ever reaching pi.
+func (a *liveAgent) endProcess() {
 	if a.turn.busy() {
 		_ = a.pi.Send("abort", nil, func(pirpc.Response) {})
 	}
 	_ = a.pi.CloseInput()
-	time.AfterFunc(grace, a.proc.Kill)
 }
 
 // settleStop counts a stop that ended a start.
@@ -137,12 +143,24 @@ func (s *Supervisor) Remove(ctx context.Context, who Caller, id string) (RemoveR
 	return RemoveResult{AgentID: id, Removed: true}, nil
 }
 
-// bury removes a stopped agent. One that is gone already is fine.
+// bury removes a stopped agent. One that is gone already is fine; one that
+// somebody has brought back meanwhile is left alone.
 func (s *Supervisor) bury(id string) error {
 	ctx, cancel := s.writing()
 	defer cancel()
-	if err := s.cfg.Store.Tombstone(ctx, id); err != nil && !errors.Is(err, ErrNotFound) {
+	err := s.cfg.Store.Tombstone(ctx, id)
+	if !errors.Is(err, ErrNotFound) {
+		if err != nil {
+			return err
+		}
+		return s.erase(id)
+	}
+	row, err := s.cfg.Store.Any(ctx, id)
+	switch {
+	case errors.Is(err, ErrNotFound), err == nil && row.Removing: // whoever put up the tombstone goes on
+		return nil
+	case err != nil:
 		return err
 	}
-	return s.erase(id)
+	return &StateError{ID: id, State: State(row.State), Remedy: "somebody has just resurrected it; remove it again"}
 }

@@ -25,7 +25,7 @@ import (
 type Config struct {
 	Store     *store.DB
 	Artifacts *artifacts.Store
-	StateDir  string   // the server's own directory: caches and the files that cages need
+	StateDir  string   // the server's own directory: caches and the files that cages need; no agent is granted it
 	HostPi    string   // pi's own directory on the host, with its models and logins
 	Protected []string // more host paths that no agent may be granted; may be empty
 	Home      string   // the user's home directory, which no agent gets whole; may be empty
@@ -118,6 +118,8 @@ func New(ctx context.Context, cfg Config) (*Supervisor, error) {
 		s.cancel()
 		return nil, fmt.Errorf("cannot take over the agents of a dead server: %w", err)
 	}
+	s.emptyTrash()
+	s.sweepCache()
 	if cfg.RefreshPause > 0 {
 		s.wg.Go(s.lap)
 	}
@@ -142,6 +144,17 @@ func (s *Supervisor) find(id string) *liveAgent {
 	return s.live[id]
 }
 
+// begin starts a goroutine that Close waits for, unless Close has begun.
+func (s *Supervisor) begin(f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return false
+	}
+	s.wg.Go(f)
+	return true
+}
+
 // enlist makes a known to the supervisor and starts its goroutine.
 func (s *Supervisor) enlist(a *liveAgent) error {
 	s.mu.Lock()
@@ -161,13 +174,14 @@ func (s *Supervisor) forget(a *liveAgent) {
 	delete(s.live, a.id)
 }
 
-// protected lists the host paths that no grant may touch.
+// protected lists the host paths that no grant may touch: what agents could change
+// to break out or to be run, and what is not theirs to read.
 func (s *Supervisor) protected() []string {
 	paths := append([]string{s.cfg.StateDir, s.cfg.Artifacts.Root(), s.cfg.HostPi}, s.cfg.Protected...)
 	if exe, err := os.Executable(); err == nil {
 		paths = append(paths, exe)
 	}
-	return paths
+	return append(paths, s.tools.paths()...)
 }
 
 // row returns an agent that the caller may see.
@@ -179,7 +193,8 @@ func (s *Supervisor) row(ctx context.Context, who Caller, id string) (store.Agen
 }
 
 // owned returns a row like the method row and, when the agent is alive, its
-// goroutine. An agent that another server keeps alive is a *ForeignError.
+// goroutine. An agent that another server keeps alive is a *ForeignError; one whose
+// server is dead is taken over first.
 func (s *Supervisor) owned(ctx context.Context, who Caller, id string) (store.Agent, *liveAgent, error) {
 	for {
 		if s.ctx.Err() != nil {
@@ -191,17 +206,34 @@ func (s *Supervisor) owned(ctx context.Context, who Caller, id string) (store.Ag
 		case err != nil:
 			return row, nil, err
 		case a == nil && row.Living && row.Owner != s.cfg.Store.Owner():
-			pid, _ := s.cfg.Store.OwnerPID(row.Owner)
-			return row, nil, &ForeignError{ID: id, PID: pid}
+			pid, alive := s.cfg.Store.OwnerPID(row.Owner)
+			if alive {
+				return row, nil, &ForeignError{ID: id, PID: pid}
+			}
+			err = s.adopt(ctx)
 		case (a != nil) == row.Living:
 			return row, a, nil
 		case a == nil: // it was started between the two looks
-			continue
+			err = pause(ctx)
+		default: // its last state is stored, and it is about to let go
+			select {
+			case <-a.gone:
+			case <-ctx.Done():
+				err = ctx.Err()
+			}
 		}
-		select { // its last state is stored, and it is about to let go
-		case <-a.gone:
-		case <-ctx.Done():
-			return row, nil, ctx.Err()
+		if err != nil {
+			return row, nil, err
 		}
+	}
+}
+
+// pause gives others a moment.
+func pause(ctx context.Context) error {
+	select {
+	case <-time.After(time.Millisecond):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"encoding/json"
+	"errors"
 	"time"
 
 	"pi-mcp/agent/pirpc"
@@ -20,12 +21,16 @@ type turn struct {
 	unanswered int // prompts written and not yet answered
 	accepted   int // prompts taken by pi since the last settle
 	running    bool
+	runs       runs
 	settling   int      // settles that wait for their facts
 	quiet      int      // laps in a row in which pi knew nothing of the prompts it took
 	failure    string   // of the last answer of the model, "" if there was none
 	settled    []func() // to run when no settle waits any more
 	answered   []func() // to run when no prompt waits for its answer any more
 }
+
+// runs counts what was read of runs.
+type runs struct{ begun, settled int }
 
 // busy reports whether a run is on or a prompt outstanding. The settle that is
 // being committed no longer counts.
@@ -128,6 +133,7 @@ func (a *liveAgent) runStarted() {
 		return // the last word of a stop, as for settled
 	}
 	a.turn.running = true
+	a.turn.runs.begun++
 	a.turn.quiet = 0
 	a.turn.failure = ""
 	a.move(RunStart)
@@ -135,33 +141,34 @@ func (a *liveAgent) runStarted() {
 
 // settled asks pi for what the run came to. The agent stays active until the
 // answers are in, so that nobody sees it idle with the text of the run before.
+// Answers that come too late are taken all the same.
 func (a *liveAgent) settled() {
 	if a.state != Active {
 		return // a settle without a run, or the last word of a stop
 	}
 	a.turn.running = false
 	a.turn.accepted = 0
+	a.turn.runs.settled++
 	a.turn.settling++
-	done := false
+	missing, done := 2, false
 	commit := func() {
-		if done {
-			return
+		if !done {
+			done = true
+			a.commit()
 		}
-		done = true
-		a.commit()
 	}
 	late := time.AfterFunc(settleWait, func() { a.tell(commit) })
-	a.askStats()
-	err := a.pi.Send("get_last_assistant_text", nil, func(r pirpc.Response) {
-		a.tell(func() {
-			late.Stop()
-			if !done {
-				a.takeText(r)
-			}
-			commit()
-		})
-	})
-	if err != nil {
+	took := func() {
+		if missing--; missing > 0 {
+			return
+		}
+		late.Stop()
+		if done {
+			a.save()
+		}
+		commit()
+	}
+	if !a.askStats(took) || !a.askText(took) {
 		late.Stop()
 		commit()
 	}
@@ -190,15 +197,29 @@ func (a *liveAgent) whenSettled(f func()) {
 	a.turn.settled = append(a.turn.settled, f)
 }
 
-// askStats asks pi for the session's numbers. They go into the row with the next
-// save; an answer that fails changes nothing.
-func (a *liveAgent) askStats() {
-	_ = a.pi.Send("get_session_stats", nil, func(r pirpc.Response) {
+// askStats asks pi for the session's numbers. They go into the row, which then has
+// still to be saved; an answer that fails changes nothing. It reports whether pi
+// was asked; then took runs in loop after the answer.
+func (a *liveAgent) askStats(took func()) bool {
+	return nil == a.pi.Send("get_session_stats", nil, func(r pirpc.Response) {
 		var s stats
-		if r.Err != nil || !r.Success || json.Unmarshal(r.Data, &s) != nil {
-			return
-		}
-		a.tell(func() { s.into(&a.row) })
+		ok := r.Err == nil && r.Success && json.Unmarshal(r.Data, &s) == nil
+		a.tell(func() {
+			if ok {
+				s.into(&a.row)
+			}
+			took()
+		})
+	})
+}
+
+// askText asks pi for the last answer, like askStats.
+func (a *liveAgent) askText(took func()) bool {
+	return nil == a.pi.Send("get_last_assistant_text", nil, func(r pirpc.Response) {
+		a.tell(func() {
+			a.takeText(r)
+			took()
+		})
 	})
 }
 
@@ -215,9 +236,13 @@ func (s stats) into(row *store.Agent) {
 	row.Cost = s.Cost
 }
 
+// takeText keeps the beginning of the last answer. Of one that is too long to be
+// read nothing is kept, rather than the answer of the run before.
 func (a *liveAgent) takeText(r pirpc.Response) {
 	var d struct{ Text *string }
-	if r.Err != nil || !r.Success || json.Unmarshal(r.Data, &d) != nil {
+	switch {
+	case errors.Is(r.Err, pirpc.ErrTooLong):
+	case r.Err != nil || !r.Success || json.Unmarshal(r.Data, &d) != nil:
 		return
 	}
 	a.row.LastText, a.row.LastTextBytes = nil, 0

@@ -7,6 +7,10 @@ import (
 	"syscall"
 )
 
+// ErrForeign is part of an error about a directory that does not carry the marker
+// of the store: it is not touched.
+var ErrForeign = errors.New("it does not carry this database's marker")
+
 // An ArgError is a refusal of something that the caller passed in. Arg is the
 // name of the tool argument at fault and Reason says what is wrong with it and
 // what to pass instead. Every other error of this package is a failure of the

@@ -92,8 +92,7 @@ func (s *Store) Create(id string, session []byte) error {
 	if _, err := root.Lstat(id); err == nil {
 		return fmt.Errorf("cannot make the directory of agent %s: %w", id, fs.ErrExist)
 	}
-	name := newPrefix + rand.Text()
-	lock, err := lockedDir(root, name)
+	name, lock, err := lockedDir(root)
 	if err != nil {
 		return fmt.Errorf("cannot make the directory of agent %s: %w", id, err)
 	}
@@ -109,21 +108,47 @@ func (s *Store) Create(id string, session []byte) error {
 	return nil
 }
 
-// lockedDir makes the directory and takes its lock, which tells an EmptyTrash
-// in another process that somebody is still at work in it.
-func lockedDir(root *os.Root, name string) (*os.File, error) {
-	if err := root.Mkdir(name, 0o700); err != nil {
-		return nil, err
+// lockedDir makes a directory and takes its lock, which tells an EmptyTrash in
+// another process that somebody is still at work in it. One that such a process
+// took for abandoned before it was locked is given up for another.
+func lockedDir(root *os.Root) (name string, lock *os.File, err error) {
+	for range 100 {
+		name = newPrefix + rand.Text()
+		if err = root.Mkdir(name, 0o700); err != nil {
+			return "", nil, err
+		}
+		if lock, err = lockDir(root, name); err == nil {
+			return name, lock, nil
+		}
 	}
-	dir, err := root.Open(name)
+	return "", nil, err
+}
+
+// lockDir locks a directory if nobody else has and it is still there.
+func lockDir(root *os.Root, name string) (*os.File, error) {
+	dir, err := root.OpenFile(name, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	err = unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil && !same(root, name, dir) {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
 		dir.Close()
 		return nil, fmt.Errorf("cannot lock %s: %w", name, err)
 	}
 	return dir, nil
+}
+
+// same tells whether dir is still what name stands for.
+func same(root *os.Root, name string, dir *os.File) bool {
+	now, err := root.Lstat(name)
+	if err != nil {
+		return false
+	}
+	was, err := dir.Stat()
+	return err == nil && os.SameFile(now, was)
 }
 
 // fill puts the marker first: from then on the directory is known as ours.
@@ -184,13 +209,13 @@ func (s *Store) open(id string) (*os.Root, error) {
 func (s *Store) owns(dir *os.Root) error {
 	f, err := openRegular(dir, markerFile)
 	if err != nil {
-		return fmt.Errorf("it has no marker of this program: %w", err)
+		return fmt.Errorf("%w: %w", ErrForeign, err)
 	}
 	defer f.Close()
 	var buf [1024]byte
 	n, _ := f.ReadAt(buf[:], 0)
 	if strings.TrimSpace(string(buf[:n])) != s.marker {
-		return errors.New("it belongs to another database")
+		return ErrForeign
 	}
 	return nil
 }

@@ -9,8 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // Trash moves the directory of an agent out of the way in one step, for
@@ -84,26 +82,27 @@ func (s *Store) EmptyTrash() error {
 	return errors.Join(append(errs, err)...)
 }
 
-// sweep trashes unfinished directories whose maker is gone.
+// sweep trashes unfinished directories whose maker is gone: nobody holds the lock
+// that Create takes. An empty one was made and not yet locked; its maker makes
+// another.
 func (s *Store) sweep(root *os.Root) error {
 	var errs []error
 	err := eachName(root, ".", func(name string) {
-		if strings.HasPrefix(name, newPrefix) && abandoned(root, name) && s.marked(root, name) == nil {
-			errs = append(errs, s.trash(root, name, "new"))
+		if !strings.HasPrefix(name, newPrefix) {
+			return
 		}
+		lock, err := lockDir(root, name)
+		if err != nil {
+			return
+		}
+		defer lock.Close()
+		if s.marked(root, name) == nil {
+			errs = append(errs, s.trash(root, name, "new"))
+			return
+		}
+		_ = root.Remove(name) // fails unless it is empty, as it should
 	})
 	return errors.Join(append(errs, err)...)
-}
-
-// abandoned tells that nobody holds the lock which Create takes. Before that
-// lock there is no marker, so a directory between the two is left alone too.
-func abandoned(root *os.Root, name string) bool {
-	dir, err := root.OpenFile(name, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return false
-	}
-	defer dir.Close()
-	return unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil
 }
 
 // discard deletes one entry of the trash if it is ours. An empty directory is

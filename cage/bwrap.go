@@ -71,6 +71,9 @@ func Open(c Config) (*Bwrap, error) {
 	return b, nil
 }
 
+// Path returns where bubblewrap is.
+func (b *Bwrap) Path() string { return b.path }
+
 // find returns the absolute path of the program.
 func find(name string) (string, error) {
 	if name == "" {

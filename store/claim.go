@@ -2,24 +2,37 @@ package store
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
+	"strings"
+	"time"
 )
 
-// Claim writes a row anew like Save, if it is neither living nor a tombstone in
-// the database: of several servers that want to start the same agent, one does.
-// The error is ErrNotFound for the others.
-func (d *DB) Claim(ctx context.Context, a Agent) error {
-	a.Owner = d.ownerOf(a)
-	const only = " and living = 0 and removing = 0"
-	n, err := d.exec(ctx, updateAgent+only, append(a.places(whole)[fixed:], a.ID)...)
-	if err == nil && n == 0 {
+// Claim makes a row that is neither living nor a tombstone this server's and
+// living, in the given state, and keeps the state before as Resume. It returns the
+// row as it is then: what somebody else wrote since the caller looked is in it. Of
+// several servers that want the same agent, one gets it. The error is ErrNotFound
+// for the others.
+func (d *DB) Claim(ctx context.Context, id, state string, at time.Time) (a Agent, err error) {
+	stmt, err := d.write.stmt(ctx, claimAgent)
+	if err == nil {
+		err = stmt.QueryRowContext(ctx, state, d.owner, moment{&at}, id).Scan(a.places(whole)...)
+	}
+	if errors.Is(err, sql.ErrNoRows) {
 		err = ErrNotFound
 	}
 	if err != nil {
-		return fmt.Errorf("cannot claim agent %s: %w", a.ID, err)
+		return Agent{}, fmt.Errorf("cannot claim agent %s: %w", id, err)
 	}
-	return nil
+	return a, nil
 }
+
+var claimAgent = `
+	update agents
+	set resume = state, state = ?, living = 1, owner = ?, updated = ?
+	where id = ? and living = 0 and removing = 0
+	returning ` + strings.Join(names, ", ")
 
 // Tombstone marks a row that is not living as being removed, by this server. The
 // error is ErrNotFound if there is no such row: it is gone, living, or somebody

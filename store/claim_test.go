@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"pi-mcp/store"
 )
@@ -26,11 +27,12 @@ func TestClaimOnce(t *testing.T) {
 			db = two
 		}
 		wg.Go(func() {
-			mine := a
-			mine.Living, mine.Owner, mine.State = true, db.Owner(), "starting"
-			switch err := db.Claim(t.Context(), mine); {
+			switch got, err := db.Claim(t.Context(), a.ID, "starting", time.Now()); {
 			case err == nil:
 				won.Add(1)
+				if got.State != "starting" || got.Resume != "ripped" || !got.Living || got.Owner != db.Owner() {
+					t.Errorf("claimed: %+v", got)
+				}
 			case !errors.Is(err, store.ErrNotFound):
 				t.Error(err)
 			}
@@ -67,8 +69,7 @@ func TestTombstone(t *testing.T) {
 	if _, err := db.Agent(t.Context(), "red", living.ID); err != nil {
 		t.Errorf("the control: %v", err)
 	}
-	dead.Living = true
-	if err := db.Claim(t.Context(), dead); !errors.Is(err, store.ErrNotFound) {
+	if _, err := db.Claim(t.Context(), dead.ID, "starting", time.Now()); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("a tombstone was claimed: %v", err)
 	}
 }

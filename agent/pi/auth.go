@@ -53,9 +53,13 @@ func (e *NotReadyError) Error() string {
 // ledger remembers checks that are under way or were ready. A failed one is
 // forgotten when it ends, so that a new login is seen at once.
 type ledger struct {
+	running sync.WaitGroup // one for each check under way
+
 	mu     sync.Mutex // protects the fields below
 	checks map[string]*check
 	now    func() time.Time // nil: time.Now
+	closed bool
+	cut    chan struct{} // closed when checks are to end now; made with the first
 }
 
 // check is one run of `pi auth check`. The fields below done are set before it
@@ -94,17 +98,45 @@ func (in *Install) joinCheck(ctx context.Context, provider string) *check {
 		return c
 	}
 	if l.checks == nil {
-		l.checks = map[string]*check{}
+		l.checks, l.cut = map[string]*check{}, make(chan struct{})
 	}
 	c := &check{done: make(chan struct{})}
+	if l.closed {
+		c.err = context.Canceled
+		close(c.done)
+		return c
+	}
 	l.checks[provider] = c
-	go func() { // ends within authTimeout
+	l.running.Go(func() { // ends within authTimeout, or with Close
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), authTimeout)
 		defer cancel()
+		go func() {
+			select {
+			case <-l.cut:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
 		c.cred, c.err = in.checkAuth(ctx, provider)
 		l.settle(provider, c)
-	}()
+	})
 	return c
+}
+
+// Close ends the checks under way and returns when no process of theirs is left;
+// later ones fail. A check gets the grace to end by itself, because pi may be
+// renewing a login, and one that is cut off there is lost. For the same reason a
+// check is not bound to die with this process.
+func (in *Install) Close(grace time.Duration) {
+	l := &in.auth
+	l.mu.Lock()
+	already, cut := l.closed, l.cut
+	l.closed = true
+	l.mu.Unlock()
+	if cut != nil && !already {
+		defer time.AfterFunc(grace, func() { close(cut) }).Stop()
+	}
+	l.running.Wait()
 }
 
 func (l *ledger) usableLocked(c *check) bool {

@@ -102,10 +102,12 @@ func TestForwardUpgrade(t *testing.T) {
 	}
 }
 
-// TestForwardStream: an event arrives before the next is sent.
+// TestForwardStream: an event arrives before the next is sent, also when the length
+// of all is known.
 func TestForwardStream(t *testing.T) {
 	next := make(chan string)
 	at := web(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "8")
 		for event := range next {
 			io.WriteString(w, event)
 			http.NewResponseController(w).Flush()

@@ -105,7 +105,7 @@ func checkName(name string) error {
 		last = label
 	}
 	// The rule of browsers for telling an address from a name.
-	if strings.Trim(last, "0123456789") == "" {
+	if strings.Trim(last, "0123456789") == "" || strings.HasPrefix(last, "0x") {
 		return errors.New("a name cannot end in a number; an IPv4 address is written as four decimal numbers, as in 192.0.2.1")
 	}
 	return nil

@@ -30,6 +30,14 @@ func goroutines() (mine []string) {
 	return mine
 }
 
+// allGone returns when there are none. Those of a closed proxy have nothing left to
+// wait for; if one has, the time limit of go test shows what.
+func allGone() {
+	for len(goroutines()) > 0 {
+		runtime.Gosched()
+	}
+}
+
 // TestClose ends a proxy in the middle of everything it can be doing.
 func TestClose(t *testing.T) {
 	echoes := origin(t, echo)
@@ -65,9 +73,7 @@ func TestClose(t *testing.T) {
 	}
 	p.Close()
 	p.Close()
-	for left := goroutines(); len(left) > 0; left = goroutines() {
-		runtime.Gosched() // the last are on their way out; if not, the test's own time ends it
-	}
+	allGone()
 	if c, err := net.Dial("tcp", address); err == nil {
 		c.Close()
 		t.Error("still listening")

@@ -118,15 +118,3 @@ func dbPath() (string, error) {
 	}
 	return filepath.Join(base, "pi-mcp", "pi-mcp.sqlite3"), nil
 }
-
-// hostPi is pi's own directory on the host.
-func hostPi() (string, error) {
-	if dir := os.Getenv("PI_CODING_AGENT_DIR"); dir != "" {
-		return filepath.Abs(dir)
-	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return "", fmt.Errorf("cannot tell where pi keeps its settings: %w; set PI_CODING_AGENT_DIR", err)
-	}
-	return filepath.Join(home, ".pi", "agent"), nil
-}

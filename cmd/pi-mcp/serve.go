@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"pi-mcp/agent"
+	"pi-mcp/agent/pi"
 	"pi-mcp/artifacts"
 	"pi-mcp/mcpserver"
 	"pi-mcp/store"
@@ -62,11 +63,8 @@ func logger(level string) (*slog.Logger, error) {
 
 // config opens what a supervisor needs, as the flags say.
 func config(ctx context.Context, cmd *cli.Command, log *slog.Logger) (agent.Config, error) {
-	host, err := hostPi()
-	if err != nil {
-		return agent.Config{}, err
-	}
 	path := cmd.String("db")
+	var err error
 	if path == "" {
 		if path, err = dbPath(); err != nil {
 			return agent.Config{}, err
@@ -90,13 +88,22 @@ func config(ctx context.Context, cmd *cli.Command, log *slog.Logger) (agent.Conf
 	if err != nil {
 		return agent.Config{}, errors.Join(fmt.Errorf("--agents-dir %s: %w", dir, err), db.Close())
 	}
+	state := filepath.Join(filepath.Dir(path), "state")
+	if err := os.MkdirAll(state, 0o700); err != nil {
+		return agent.Config{}, errors.Join(fmt.Errorf("--db: %w", err), db.Close())
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		home = "" // a user without one has nothing to protect there
+	}
 	return agent.Config{
-		Store: db, Artifacts: files, StateDir: filepath.Dir(path), HostPi: host,
-		Path: os.Getenv("PATH"), Pi: cmd.String("pi"), Node: cmd.String("node"), Bwrap: cmd.String("bwrap"),
+		Store: db, Artifacts: files, StateDir: state, HostPi: pi.HostDir(), Home: home,
+		Protected: []string{path, path + "-wal", path + "-shm", filepath.Join(filepath.Dir(path), "owners")},
+		Path:      os.Getenv("PATH"), Pi: cmd.String("pi"), Node: cmd.String("node"), Bwrap: cmd.String("bwrap"),
 		Provider: cmd.String("provider"), Model: cmd.String("model"),
 		RefreshPause: cmd.Value("refresh-pause").(time.Duration),
-		Handshake:    cmd.Value("handshake").(time.Duration),
-		Grace:        cmd.Value("grace").(time.Duration),
+		Handshake:    max(cmd.Value("handshake").(time.Duration), 1),
+		Grace:        max(cmd.Value("grace").(time.Duration), 1), // zero would be the default
 		Limits: agent.Limits{
 			Agents:      cmd.Value("max-agents").(int64),
 			GroupAgents: cmd.Value("max-group-agents").(int64),
