@@ -23,7 +23,7 @@ func (f *flow) forward(w http.ResponseWriter, r *http.Request, t target) {
 	proxy := httputil.ReverseProxy{
 		Rewrite:        func(pr *httputil.ProxyRequest) { rewrite(pr, t) },
 		Transport:      transport,
-		FlushInterval: 0, // a stream of events must not wait for more
+		FlushInterval:  -1, // a stream of events must not wait for more
 		ModifyResponse: refuseUpgrade,
 		ErrorLog:       slog.NewLogLogger(f.p.log.Handler(), slog.LevelDebug),
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
