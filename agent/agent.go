@@ -30,6 +30,8 @@ type liveAgent struct {
 	queued atomic.Int64  // messages that pi has queued
 	files  atomic.Pointer[logs]
 
+	warnings []string // of the rules it was started with; not changed once it is known
+
 	// ---- loop's own ----
 
 	row    store.Agent // as it is in the store

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +17,7 @@ import (
 
 	"pi-mcp/agent/pi"
 	"pi-mcp/cage"
+	"pi-mcp/store"
 )
 
 // Limits on arguments that are not flags.
@@ -101,18 +104,45 @@ func (s *Supervisor) checkCallback(ctx context.Context, who Caller, id string) e
 
 // resolve makes grants canonical, or says which path of which argument cannot be
 // granted and why.
-func (s *Supervisor) resolve(g cage.Grants) (cage.Grants, error) {
-	resolved, err := g.Resolve(cage.Policy{Forbidden: s.protected(), Home: s.cfg.Home})
-	if bad, ok := errors.AsType[*cage.GrantError](err); ok {
-		return resolved, &ArgError{bad.Arg, fmt.Sprintf("%q %s", bad.Path, bad.Reason)}
-	}
-	return resolved, err
+func resolve(g cage.Grants, p cage.Policy) (cage.Grants, error) {
+	resolved, err := g.Resolve(p)
+	return resolved, grantError(err)
 }
 
-// resolveAgain checks stored grants before another start: each path must still
-// be itself, because an agent may have put a symlink in its place.
-func (s *Supervisor) resolveAgain(stored cage.Grants) (cage.Grants, error) {
-	now, err := s.resolve(stored)
+// grantError names the argument that a grant came in.
+func grantError(err error) error {
+	if bad, ok := errors.AsType[*cage.GrantError](err); ok {
+		return &ArgError{bad.Arg, fmt.Sprintf("%q %s", bad.Path, bad.Reason)}
+	}
+	return err
+}
+
+// rules makes what a start obeys out of an agent's own grants. This is done at
+// every start, for the paths may lead elsewhere than at the last, and not stored:
+// what is added automatically is not what the caller asked for.
+func (s *Supervisor) rules(row *store.Agent, l *launch) error {
+	policy := s.policy()
+	now, err := resolveAgain(cage.Grants{Write: row.Write, Read: row.Read, Denied: row.Denied}, policy)
+	if err != nil {
+		return err
+	}
+	rules, err := now.Complete(policy)
+	if err != nil {
+		return grantError(err)
+	}
+	l.grants, l.warnings = rules.Grants, rules.Warnings
+	for _, d := range rules.Automatic.Denied {
+		if within(row.Cwd, d) {
+			return &ArgError{"cwd", fmt.Sprintf("%q lies in %q, which is denied automatically: name that path in write or read", row.Cwd, d)}
+		}
+	}
+	return nil
+}
+
+// resolveAgain checks stored grants before a start: each path must still be
+// itself, because an agent may have put a symlink in its place.
+func resolveAgain(stored cage.Grants, p cage.Policy) (cage.Grants, error) {
+	now, err := resolve(stored, p)
 	if err != nil {
 		return now, err
 	}
@@ -122,8 +152,11 @@ func (s *Supervisor) resolveAgain(stored cage.Grants) (cage.Grants, error) {
 	}{
 		{"write", stored.Write, now.Write}, {"read", stored.Read, now.Read}, {"denied", stored.Denied, now.Denied},
 	} {
-		for i, p := range arg.was {
-			if i >= len(arg.isit) || arg.isit[i] != p {
+		for _, p := range arg.was {
+			if _, err := os.Lstat(p); arg.name == "denied" && errors.Is(err, fs.ErrNotExist) {
+				continue // gone, and no grant would show it
+			}
+			if !slices.Contains(arg.isit, p) {
 				return now, &ArgError{arg.name, fmt.Sprintf("%q leads elsewhere than when it was granted: put it back, or run a new agent", p)}
 			}
 		}

@@ -23,9 +23,11 @@ type Info struct {
 	ContextSize *int64  `json:"context_size"`
 	Thinking    *string `json:"thinking"`
 	Mounts      Mounts  `json:"mounts"`
-	Cwd         string  `json:"cwd"`
-	SessionID   string  `json:"session_id"`
-	PID         *int    `json:"pid" jsonschema:"the host's pid of the cage; null when no process is live"`
+	// Not stored: they are about the file system as the start found it.
+	Warnings  []string `json:"warnings" jsonschema:"what the mounts do not protect although one might think so; about the live process, empty without one"`
+	Cwd       string   `json:"cwd"`
+	SessionID string   `json:"session_id"`
+	PID       *int     `json:"pid" jsonschema:"the host's pid of the cage; null when no process is live"`
 
 	CreatedAt      string `json:"created_at"`
 	UpdatedAt      string `json:"updated_at"`
@@ -140,8 +142,8 @@ func infoOf(row *store.Agent, paths artifacts.Paths, live *liveAgent) Info {
 		AgentID: row.ID, Name: row.Name, State: State(row.State).Public(),
 		Provider: row.Provider, Model: row.Model,
 		ContextSize: positive(row.ContextSize), Thinking: filled(row.Thinking),
-		Mounts: Mounts{Write: list(row.Write), Read: list(row.Read), Denied: list(row.Denied)},
-		Cwd:    row.Cwd, SessionID: row.ID,
+		Mounts:   Mounts{Write: list(row.Write), Read: list(row.Read), Denied: list(row.Denied)},
+		Warnings: []string{}, Cwd: row.Cwd, SessionID: row.ID,
 		CreatedAt: stamp(row.Created), UpdatedAt: stamp(row.Updated), LastActivityAt: stamp(row.LastActivity),
 		Messages:     messages(row.Messages),
 		Tokens:       Tokens(row.Tokens),
@@ -164,6 +166,7 @@ func infoOf(row *store.Agent, paths artifacts.Paths, live *liveAgent) Info {
 	}
 	if live != nil {
 		i.Logs = live.logs()
+		i.Warnings = list(live.warnings)
 		i.QueueLength = int(live.queued.Load())
 	}
 	return i

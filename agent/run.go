@@ -56,7 +56,9 @@ func (s *Supervisor) Run(ctx context.Context, who Caller, req RunRequest) (RunRe
 	if err != nil {
 		return RunResult{}, err
 	}
-	l.grants = cage.Grants{Write: row.Write, Read: row.Read, Denied: row.Denied}
+	if err := s.rules(&row, &l); err != nil {
+		return RunResult{}, err
+	}
 	if err := s.prepare(ctx, &l, row.Provider); err != nil {
 		return RunResult{}, err
 	}
@@ -119,7 +121,7 @@ func (s *Supervisor) fill(req *RunRequest) {
 // plan checks the paths of a request and makes the row it asks for. Nothing is
 // stored yet.
 func (s *Supervisor) plan(req RunRequest) (store.Agent, error) {
-	grants, err := s.resolve(req.Grants)
+	grants, err := resolve(req.Grants, s.policy())
 	if err != nil {
 		return store.Agent{}, err
 	}
@@ -224,9 +226,7 @@ func (s *Supervisor) revive(ctx context.Context, who Caller, id string) (*liveAg
 	if err != nil {
 		return nil, err
 	}
-	// The paths may lead elsewhere than when they were granted.
-	stored := cage.Grants{Write: row.Write, Read: row.Read, Denied: row.Denied}
-	if l.grants, err = s.resolveAgain(stored); err != nil {
+	if err := s.rules(&row, &l); err != nil {
 		return nil, err
 	}
 	if err := s.prepare(ctx, &l, row.Provider); err != nil {

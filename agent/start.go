@@ -28,7 +28,8 @@ type launch struct {
 	bwrap      *cage.Bwrap
 	cache      string // the warmed compile cache; "" without one
 	credential pi.Credential
-	grants     cage.Grants // resolved afresh
+	grants     cage.Grants // resolved afresh, with the automatic ones
+	warnings   []string    // about them
 }
 
 // programs finds what a start runs. It makes nothing.
@@ -68,6 +69,7 @@ func (s *Supervisor) start(ctx context.Context, a *liveAgent, l launch) error {
 	ready, cancel := context.WithTimeout(s.ctx, s.cfg.Handshake)
 	defer cancel()
 	a.cancel = cancel
+	a.warnings = l.warnings
 	if err := s.enlist(a); err != nil {
 		return err
 	}

@@ -174,14 +174,19 @@ func (s *Supervisor) forget(a *liveAgent) {
 	delete(s.live, a.id)
 }
 
+// policy is what holds for the grants of every agent.
+func (s *Supervisor) policy() cage.Policy {
+	return cage.Policy{Forbidden: s.protected(), Programs: s.tools.paths(), Home: s.cfg.Home}
+}
+
 // protected lists the host paths that no grant may touch: what agents could change
-// to break out or to be run, and what is not theirs to read.
+// to break out, and what is not theirs to read.
 func (s *Supervisor) protected() []string {
 	paths := append([]string{s.cfg.StateDir, s.cfg.Artifacts.Root(), s.cfg.HostPi}, s.cfg.Protected...)
 	if exe, err := os.Executable(); err == nil {
 		paths = append(paths, exe)
 	}
-	return append(paths, s.tools.paths()...)
+	return paths
 }
 
 // row returns an agent that the caller may see.

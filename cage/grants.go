@@ -48,9 +48,12 @@ func (e *GrantError) Error() string {
 
 // Resolve checks every rule against the file system as it is now and returns the
 // same rules with absolute paths free of symlinks, each once, parents first. A rule
-// that says no more than the one above it is left out. What p forbids and a read
-// grant contains comes back as denied. Resolve of its own result changes nothing
-// as long as the file system does not. The error is a *GrantError.
+// that says no more than the one above it is left out, unless it names a path about
+// which Complete would have a rule of its own. Resolve of its own result changes
+// nothing as long as the file system does not. The error is a *GrantError.
+//
+// This is what the caller asked for, to be kept and shown. A start needs what
+// Complete makes of it.
 //
 // A root server's cage has no capabilities: a grant of another user's private
 // files passes Resolve and is still unreadable inside.
@@ -66,7 +69,6 @@ func (g Grants) Resolve(p Policy) (Grants, error) {
 			rules[path] = max(r.mode, rules[path])
 		}
 	}
-	p.denyInside(rules)
 	for _, r := range g.rules() {
 		if err := r.outsideDenied(rules); err != nil {
 			return Grants{}, err
@@ -110,12 +112,13 @@ func (r rule) refuse(format string, args ...any) error {
 	return &GrantError{r.mode.String(), r.path, fmt.Sprintf(format, args...)}
 }
 
-// collect turns the rules back into Grants, without those that change nothing.
+// collect turns the rules back into Grants, without those that change nothing. A
+// grant by name of what would be closed automatically does change something.
 func collect(rules map[string]mode) Grants {
 	var g Grants
-	lists := [...]*[]string{write: &g.Write, read: &g.Read, denied: &g.Denied}
+	lists, known := [...]*[]string{write: &g.Write, read: &g.Read, denied: &g.Denied}, newHabits()
 	for path, m := range rules {
-		if above, ok := nearest(rules, path); !ok || above != m {
+		if above, ok := nearest(rules, path); !ok || above != m || m != denied && known.touch(path) {
 			*lists[m] = append(*lists[m], path)
 		}
 	}
@@ -125,15 +128,35 @@ func collect(rules map[string]mode) Grants {
 	return g
 }
 
+// modes returns the rules by path, the strictest where one path has several.
+func (g Grants) modes() map[string]mode {
+	rules := make(map[string]mode)
+	for _, r := range g.rules() {
+		rules[r.path] = max(r.mode, rules[r.path])
+	}
+	return rules
+}
+
+// governing returns the closest rule at or above path.
+func governing(rules map[string]mode, path string) (rule, bool) {
+	for {
+		if m, ok := rules[path]; ok {
+			return rule{path, m}, true
+		}
+		if path == "/" {
+			return rule{}, false
+		}
+		path = filepath.Dir(path)
+	}
+}
+
 // nearest returns the mode of the closest rule strictly above path.
 func nearest(rules map[string]mode, path string) (mode, bool) {
-	for path != "/" {
-		path = filepath.Dir(path)
-		if m, ok := rules[path]; ok {
-			return m, true
-		}
+	if path == "/" {
+		return 0, false
 	}
-	return 0, false
+	r, ok := governing(rules, filepath.Dir(path))
+	return r.mode, ok
 }
 
 // parentsFirst orders paths so that every directory comes before what is in it. A

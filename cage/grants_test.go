@@ -37,14 +37,13 @@ func under(root string, g cage.Grants) cage.Grants {
 }
 
 func TestResolve(t *testing.T) {
-	root := tree(t, "a/b/c/f", "a/bc/f", "z/f", "state/db")
+	root := tree(t, "a/b/c/f", "a/bc/f", "z/f", "a/.vscode/f", "a/.git/config")
 	link(t, "a/b", root+"/l")
 	link(t, "l", root+"/ll")
 	link(t, root+"/z/f", root+"/a/outside")
 	for _, test := range []struct {
 		name      string
 		give, get cage.Grants
-		forbidden string
 	}{
 		{name: "nothing"},
 		{name: "slashes", give: cage.Grants{Write: []string{"a//b/", "z/."}}, get: cage.Grants{Write: []string{"z", "a/b"}}},
@@ -64,27 +63,18 @@ func TestResolve(t *testing.T) {
 			get: cage.Grants{Write: []string{"a"}, Denied: []string{"z/f"}}},
 		{name: "denied, missing, shown by nothing", give: cage.Grants{Write: []string{"a"}, Denied: []string{"z/none", "/none/at/all"}},
 			get: cage.Grants{Write: []string{"a"}}},
-		{name: "forbidden inside a read grant", forbidden: "state", give: cage.Grants{Read: []string{"."}},
-			get: cage.Grants{Read: []string{""}, Denied: []string{"state"}}},
-		{name: "forbidden, shown by nothing", forbidden: "state", give: cage.Grants{Read: []string{"a"}}, get: cage.Grants{Read: []string{"a"}}},
+		{name: "an automatic path by name", give: cage.Grants{Write: []string{"a", "a/.vscode", "a/.git/config"}},
+			get: cage.Grants{Write: []string{"a", "a/.vscode", "a/.git/config"}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var policy cage.Policy
-			if test.forbidden != "" {
-				policy.Forbidden = []string{root + "/" + test.forbidden, "/none"}
-			}
-			got, err := under(root, test.give).Resolve(policy)
+			got, err := under(root, test.give).Resolve(cage.Policy{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := under(root, test.get)
-			for i, path := range want.Read {
-				want.Read[i] = strings.TrimSuffix(path, "/")
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
+			if diff := cmp.Diff(under(root, test.get), got); diff != "" {
 				t.Error(diff)
 			}
-			again, err := got.Resolve(policy)
+			again, err := got.Resolve(cage.Policy{})
 			if err != nil || !cmp.Equal(got, again) {
 				t.Errorf("resolved again: %v, %v", again, err)
 			}
@@ -93,7 +83,7 @@ func TestResolve(t *testing.T) {
 }
 
 func TestResolveRefuses(t *testing.T) {
-	root := tree(t, "a/b/f", "home/project/", "state/db")
+	root := tree(t, "a/b/f", "home/project/", "state/db", "pi/cli")
 	link(t, "nowhere", root+"/a/dangling")
 	link(t, "loop", root+"/loop")
 	listener, err := net.Listen("unix", root+"/socket")
@@ -104,7 +94,7 @@ func TestResolveRefuses(t *testing.T) {
 	if err := unix.Mkfifo(root+"/fifo", 0o644); err != nil {
 		t.Fatal(err)
 	}
-	policy := cage.Policy{Forbidden: []string{root + "/state"}, Home: root + "/home"}
+	policy := cage.Policy{Forbidden: []string{root + "/state"}, Programs: []string{root + "/pi"}, Home: root + "/home"}
 	w := func(paths ...string) cage.Grants { return cage.Grants{Write: paths} }
 	r := func(paths ...string) cage.Grants { return cage.Grants{Read: paths} }
 	d := func(path string) cage.Grants { return cage.Grants{Write: []string{"a"}, Denied: []string{path}} }
@@ -138,6 +128,8 @@ func TestResolveRefuses(t *testing.T) {
 		{w("state/db"), "write", "state/db", "cannot be granted"},
 		{r("state/db"), "read", "state/db", "cannot be granted"},
 		{w("."), "write", ".", "contains"},
+		{w("pi"), "write", "pi", "cannot be granted"},
+		{w("pi/cli"), "write", "pi/cli", "cannot be granted"},
 		{w("socket"), "write", "socket", "socket"},
 		{r("fifo"), "read", "fifo", "named pipe"},
 		{w("none"), "write", "none", "does not exist"},
@@ -171,8 +163,10 @@ func TestResolveRefuses(t *testing.T) {
 			t.Errorf("%q was accepted", path)
 		}
 	}
-	if _, err := under(root, w("home/project", "a")).Resolve(policy); err != nil {
-		t.Errorf("control: %v", err)
+	for _, control := range []cage.Grants{w("home/project", "a"), r("pi")} {
+		if _, err := under(root, control).Resolve(policy); err != nil {
+			t.Errorf("control: %v", err)
+		}
 	}
 }
 

@@ -9,8 +9,14 @@ import (
 type Policy struct {
 	// Forbidden are places of the server's own: its state, its program. No write
 	// grant may touch, hold or lie inside one, no read grant may lie inside one,
-	// and a read grant that holds one shows it masked. What is missing is ignored.
+	// and Complete denies those that a read grant holds. What is missing is ignored.
 	Forbidden []string
+
+	// Programs are what the server runs: pi, node, bubblewrap. They hold no secret,
+	// but what an agent could change there would run outside every cage. No write
+	// grant may be one or lie inside one, and Complete makes those that a write
+	// grant holds read-only. What is missing is ignored.
+	Programs []string
 
 	// Home is the home directory of the server's user. It cannot be granted as a
 	// whole, what is below it can. Empty: no such rule.
@@ -49,6 +55,7 @@ func (p Policy) places() []place {
 	if p.Home != "" {
 		places = spread(places, place{write: outward, read: outward}, p.Home)
 	}
+	places = spread(places, place{write: inward}, p.Programs...)
 	return spread(places, place{write: all, read: inward}, p.Forbidden...)
 }
 
@@ -85,17 +92,4 @@ func reading(m mode) string {
 		return "writing"
 	}
 	return "reading"
-}
-
-// denyInside denies the forbidden places that a read grant would show.
-func (p Policy) denyInside(rules map[string]mode) {
-	for _, path := range p.Forbidden {
-		real, err := filepath.EvalSymlinks(path)
-		if err != nil {
-			continue // nothing there to show
-		}
-		if m, ok := nearest(rules, real); ok && m == read {
-			rules[real] = denied
-		}
-	}
 }
