@@ -112,7 +112,7 @@ func resolve(g cage.Grants, p cage.Policy) (cage.Grants, error) {
 // grantError names the argument that a grant came in.
 func grantError(err error) error {
 	if bad, ok := errors.AsType[*cage.GrantError](err); ok {
-		return &ArgError{bad.Arg, fmt.Sprintf("%q %s", bad.Path, bad.Reason)}
+		return &ArgError{bad.Arg, fmt.Sprintf("%q: %s", bad.Path, bad.Reason)}
 	}
 	return err
 }
