@@ -23,6 +23,7 @@ import (
 // prompt that caused it.
 type liveAgent struct {
 	id     string
+	group  string
 	sup    *Supervisor
 	inbox  chan func()
 	gone   chan struct{} // closed when loop has returned and the last state is stored
@@ -54,7 +55,7 @@ type logs struct{ stdout, stderr *artifacts.Log }
 
 func newLive(s *Supervisor, row store.Agent) *liveAgent {
 	return &liveAgent{
-		id: row.ID, sup: s, row: row, state: State(row.State),
+		id: row.ID, group: row.Group, sup: s, row: row, state: State(row.State),
 		inbox: make(chan func(), 64),
 		gone:  make(chan struct{}),
 		ready: make(chan error, 1),

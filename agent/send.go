@@ -44,6 +44,9 @@ func (s *Supervisor) Send(ctx context.Context, who Caller, id, message string, m
 	if err := s.checkMessage("message", message); err != nil {
 		return SendResult{}, err
 	}
+	if a := s.find(id); a != nil && a.group == who.Group && !resurrect {
+		return a.send(ctx, message, mode) // the usual case needs no look into the store
+	}
 	row, a, err := s.owned(ctx, who, id)
 	if err != nil {
 		return SendResult{}, err
@@ -125,9 +128,8 @@ func (a *liveAgent) prompt(message string, mode Mode, reply func(SendResult, err
 		return
 	}
 	before, seen := a.row.SettleCount+int64(a.turn.settling), a.turn.runs
-	a.turn.unanswered++
-	a.move(Prompt)
 	behaviour := map[Mode]string{FollowUp: "followUp", Steer: "steer"}[mode]
+	a.turn.unanswered++
 	err := a.pi.Send("prompt", map[string]any{"message": message, "streamingBehavior": behaviour}, func(r pirpc.Response) {
 		a.tell(func() {
 			res, err := a.answered(r, mode, seen)
@@ -137,12 +139,10 @@ func (a *liveAgent) prompt(message string, mode Mode, reply func(SendResult, err
 	})
 	if err != nil {
 		a.turn.unanswered--
-		a.move(Refused)
 		reply(SendResult{}, sendError(err))
-		if a.turn.unanswered == 0 {
-			runAll(&a.turn.answered)
-		}
+		return
 	}
+	a.move(Prompt) // while pi reads: its answer waits in the inbox
 }
 
 // answered takes pi's answer to a prompt. seen are the runs that had been read of
@@ -206,6 +206,9 @@ type AbortResult struct {
 	Aborted bool     `json:"aborted" jsonschema:"false when no run was on"`
 	State   State    `json:"state"`
 	Cleared []string `json:"cleared" jsonschema:"messages taken out of the queue"`
+
+	// ClearedTruncated says that Cleared is not all of them, or not whole.
+	ClearedTruncated bool `json:"cleared_truncated" jsonschema:"messages in cleared are missing or cut, because they are too long for a result"`
 }
 
 // Abort ends the run of an agent and keeps its process. With clear, messages that
@@ -253,6 +256,9 @@ func (a *liveAgent) abort(clear bool, reply func(AbortResult, error)) {
 	if clear {
 		err := a.pi.Send("clear_queue", nil, func(r pirpc.Response) {
 			var q struct{ Steering, FollowUp []string }
+			if errors.Is(r.Err, pirpc.ErrTooLong) {
+				a.tell(func() { res.ClearedTruncated = true })
+			}
 			if r.Success && json.Unmarshal(r.Data, &q) == nil {
 				a.tell(func() { res.Cleared = append(append(res.Cleared, q.Steering...), q.FollowUp...) })
 			}

@@ -17,13 +17,8 @@ type abortIn struct {
 	ClearQueue *bool  `json:"clear_queue,omitempty" jsonschema:"also drop queued messages"`
 }
 
-type abortOut struct {
-	agent.AbortResult
-	ClearedTruncated bool `json:"cleared_truncated" jsonschema:"messages in cleared are cut, to fit into a result"`
-}
-
-func (s *Server) abort(ctx context.Context, who agent.Caller, in abortIn) (abortOut, error) {
+func (s *Server) abort(ctx context.Context, who agent.Caller, in abortIn) (agent.AbortResult, error) {
 	r, err := s.sup.Abort(ctx, who, in.AgentID, in.ClearQueue == nil || *in.ClearQueue)
-	short := cutAll(r.Cleared, maxResult-64<<10)
-	return abortOut{AbortResult: r, ClearedTruncated: short}, err
+	r.ClearedTruncated = cutAll(r.Cleared, maxResult-64<<10) || r.ClearedTruncated
+	return r, err
 }
