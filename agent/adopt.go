@@ -11,6 +11,8 @@ import (
 // adopt puts in order what servers left that did not stop by themselves: their
 // agents are dead, their removals half done.
 func (s *Supervisor) adopt(ctx context.Context) error {
+	s.adopting.Lock() // else one call of ours would be a live owner to another
+	defer s.adopting.Unlock()
 	var gone []string
 	err := s.cfg.Store.Adopt(ctx, func(ctx context.Context, rows []store.Agent) error {
 		for _, row := range rows {

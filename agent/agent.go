@@ -174,11 +174,10 @@ const saveAgain = time.Second
 
 // write reports whether the row is stored, or was taken away.
 func (a *liveAgent) write() bool {
-	ctx, cancel := a.sup.writing()
-	defer cancel()
-	err := a.sup.cfg.Store.Save(ctx, a.row)
+	row := a.row
+	err := a.sup.store(func(ctx context.Context) error { return a.sup.cfg.Store.Save(ctx, row) })
 	if err != nil {
-		a.sup.cfg.Log.Error("cannot store a state", "agent", a.id, "state", a.row.State, "err", err)
+		a.sup.cfg.Log.Error("cannot store a state", "agent", a.id, "state", row.State, "err", err)
 	}
 	return err == nil || errors.Is(err, store.ErrNotFound)
 }

@@ -22,11 +22,8 @@ func BenchmarkRun(b *testing.B) {
 	path, err := filepath.Abs(realPi)
 	must(b, err)
 	w := newWorld(b, func(c *agent.Config) { c.Pi, c.Provider, c.Model = path, "bench", "bench-model" })
-	const models = `{"providers":{"bench":{"baseUrl":"http://127.0.0.1:9/v1","api":"openai-completions","models":[{"id":"bench-model"}]}}}`
 	host := filepath.Join(w.dir, "host")
-	must(b, os.WriteFile(filepath.Join(host, "models.json"), []byte(models), 0o600))
-	must(b, os.WriteFile(filepath.Join(host, "auth.json"), []byte(`{"bench":{"type":"api_key","key":"k"}}`), 0o600))
-	b.Setenv("PI_CODING_AGENT_DIR", host)
+	realProvider(b, host)
 	bare := newBare(b, path, host)
 	bare.handshake(b) // fills its cache
 	w.remove(w.run(agent.RunRequest{}).AgentID)
@@ -42,6 +39,16 @@ func BenchmarkRun(b *testing.B) {
 	b.ReportMetric(ms(median(run)), "run-ms")
 	b.ReportMetric(ms(median(run)-median(alone)), "added-ms")
 	b.ReportMetric(40, "target-ms")
+}
+
+// realProvider tells a real pi, whose directory is host, of a provider that no
+// agent ever speaks to.
+func realProvider(t testing.TB, host string) {
+	t.Helper()
+	const models = `{"providers":{"bench":{"baseUrl":"http://127.0.0.1:9/v1","api":"openai-completions","models":[{"id":"bench-model"}]}}}`
+	must(t, os.WriteFile(filepath.Join(host, "models.json"), []byte(models), 0o600))
+	must(t, os.WriteFile(filepath.Join(host, "auth.json"), []byte(`{"bench":{"type":"api_key","key":"k"}}`), 0o600))
+	t.Setenv("PI_CODING_AGENT_DIR", host)
 }
 
 func (w *world) remove(id string) {

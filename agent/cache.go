@@ -20,8 +20,22 @@ const warmWait = 15 * time.Second
 
 // A warming is one attempt at filling the compile cache of a pi.
 type warming struct {
-	done chan struct{} // closed after ok is set
-	ok   bool
+	began time.Time
+	done  chan struct{} // closed after ok is set
+	ok    bool
+}
+
+// warmAgain is how long a failed attempt is not repeated.
+const warmAgain = time.Minute
+
+// stale reports whether an attempt failed so long ago that another is due.
+func (w *warming) stale() bool {
+	select {
+	case <-w.done:
+		return !w.ok && time.Since(w.began) > warmAgain
+	default:
+		return false
+	}
 }
 
 // cache returns the directory with Node's compiled code of this pi, filled once
@@ -33,16 +47,31 @@ func (s *Supervisor) cache(ctx context.Context, install *pi.Install, bwrap *cage
 		return ""
 	}
 	dir := filepath.Join(s.cfg.StateDir, cacheDir, install.Key)
-	w := s.warming(install, bwrap, dir)
-	select {
-	case <-w.done:
-	case <-ctx.Done():
-		return ""
+	for range 2 { // once more if somebody has deleted what was filled
+		w := s.warming(install, bwrap, dir)
+		select {
+		case <-w.done:
+		case <-ctx.Done():
+			return ""
+		}
+		if !w.ok {
+			return ""
+		}
+		if isDir(dir) {
+			return dir
+		}
+		s.tools.forget(install.Key, w)
 	}
-	if !w.ok {
-		return ""
+	return ""
+}
+
+// forget has the next start fill the cache again.
+func (t *tools) forget(key string, w *warming) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.warm[key] == w {
+		delete(t.warm, key)
 	}
-	return dir
 }
 
 // cacheDir is below the state directory.
@@ -54,10 +83,10 @@ func (s *Supervisor) warming(install *pi.Install, bwrap *cage.Bwrap, dir string)
 	t := &s.tools
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if w := t.warm[install.Key]; w != nil {
+	if w := t.warm[install.Key]; w != nil && !w.stale() {
 		return w
 	}
-	w := &warming{done: make(chan struct{})}
+	w := &warming{done: make(chan struct{}), began: time.Now()}
 	t.warm = map[string]*warming{install.Key: w} // a pi that was replaced does not come back
 	began := s.begin(func() {
 		defer close(w.done)

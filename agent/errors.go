@@ -74,8 +74,13 @@ func (e *StartError) Error() string {
 
 // A PiError reports what pi refused or failed to do.
 type PiError struct {
-	Command string
+	Command string // what it did not take; "" when Reason says all
 	Reason  string
 }
 
-func (e *PiError) Error() string { return fmt.Sprintf("pi did not take %s: %s", e.Command, e.Reason) }
+func (e *PiError) Error() string {
+	if e.Command == "" {
+		return e.Reason
+	}
+	return fmt.Sprintf("pi did not take %s: %s", e.Command, e.Reason)
+}

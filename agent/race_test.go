@@ -191,3 +191,111 @@ func TestForeignDirectory(t *testing.T) {
 		t.Errorf("a directory without our marker was touched: %v", err)
 	}
 }
+
+// A prompt that pi took and that never becomes a run is given up by the lap.
+func TestForgottenPrompt(t *testing.T) {
+	w := newWorld(t, func(c *agent.Config) { c.RefreshPause = time.Millisecond })
+	w.script("forgets", map[string]any{"on": map[string]any{"prompt": []any{do("respond", do("data", do("disposition", "started")))}}})
+	a := w.run(agent.RunRequest{Model: "forgets"})
+	if sent := w.send(a.AgentID, "hello"); sent.State != agent.Active {
+		t.Errorf("sent: %+v", sent)
+	}
+	w.untilState(a.AgentID, agent.Idle)
+}
+
+// An abort does not wait for ever for a prompt that pi is busy with.
+func TestAbortUnansweredPrompt(t *testing.T) {
+	w := newWorld(t)
+	w.script("ponders", map[string]any{"on": map[string]any{"prompt": []any{do("touch", "/tmp/asked"), do("wait_file", "/tmp/never")}}})
+	a := w.run(agent.RunRequest{Model: "ponders"})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go w.sup.Send(ctx, w.who, a.AgentID, "hello", agent.FollowUp, false)
+	waitFile(t, filepath.Join(w.files.Paths(a.AgentID).Tmp, "asked"))
+	res, err := w.sup.Abort(t.Context(), w.who, a.AgentID, true)
+	must(t, err)
+	if !res.Aborted {
+		t.Errorf("abort: %+v", res)
+	}
+}
+
+// A failure belongs to the run that failed, also when the next begins at once.
+func TestFailureOfItsOwnRun(t *testing.T) {
+	w := newWorld(t)
+	w.script("slow", map[string]any{"on": map[string]any{
+		"get_last_assistant_text": []any{do("wait_file", "/tmp/go"), do("default", true)},
+	}})
+	a := w.run(agent.RunRequest{Model: "slow"})
+	failed := do("role", "assistant", "content", []any{}, "stopReason", "error", "errorMessage", "no credit")
+	w.send(a.AgentID, act(record("agent_start"), record("message_end", "message", failed), record("agent_settled", "aborted", false),
+		record("agent_start"), do("touch", "/tmp/second"), do("wait_file", "/tmp/never")))
+	tmp := w.files.Paths(a.AgentID).Tmp
+	waitFile(t, filepath.Join(tmp, "second"))
+	must(t, os.WriteFile(filepath.Join(tmp, "go"), nil, 0o600))
+	i := w.until(a.AgentID, "the first settle", func(i agent.Info) bool { return i.SettleCount == 1 })
+	if i.LastError == nil || *i.LastError != "no credit" || i.State != agent.Active {
+		t.Errorf("after the failed run: %s, last error %v", i.State, i.LastError)
+	}
+}
+
+// Many calls that meet the agents of a dead server at once all take them over, or
+// wait for the one that does.
+func TestManyAdopt(t *testing.T) {
+	w := newWorld(t, func(c *agent.Config) { c.RefreshPause = time.Millisecond })
+	a := w.run(agent.RunRequest{})
+	_, err := w.sup.Rip(t.Context(), w.who, a.AgentID)
+	must(t, err)
+	for range 10 {
+		row := w.row(a.AgentID)
+		row.State, row.Living, row.Owner = "idle", true, "00000000-0000-4000-8000-000000000000"
+		must(t, w.db.Save(t.Context(), row))
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				if _, err := w.sup.Rip(t.Context(), w.who, a.AgentID); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+}
+
+// The real pi's compile cache is filled once, shown read-only to every agent, and
+// filled again when somebody has deleted it.
+func TestCompileCache(t *testing.T) {
+	path, err := filepath.Abs(realPi)
+	must(t, err)
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("no real pi: run make setup: %v", err)
+	}
+	w := newWorld(t, func(c *agent.Config) { c.Pi, c.Provider, c.Model = path, "bench", "bench-model" })
+	realProvider(t, filepath.Join(w.dir, "host"))
+	for range 2 {
+		a := w.run(agent.RunRequest{})
+		files, err := filepath.Glob(filepath.Join(w.dir, "state", "compile-cache", "*", "*", "*"))
+		must(t, err)
+		if len(files) < 10 {
+			t.Errorf("the cache has %d files", len(files))
+		}
+		if !w.mounted("/opt/pi-mcp/compile-cache ro") {
+			t.Error("the agent does not have the cache, or can write to it")
+		}
+		w.remove(a.AgentID)
+		must(t, os.RemoveAll(filepath.Join(w.dir, "state", "compile-cache")))
+	}
+}
+
+// mounted reports whether a cage of this world has this in its mount table.
+func (w *world) mounted(what string) bool {
+	w.t.Helper()
+	tables, err := filepath.Glob("/proc/[0-9]*/mountinfo")
+	must(w.t, err)
+	for _, name := range tables {
+		mounts, _ := os.ReadFile(name) // the process may have ended
+		if strings.Contains(string(mounts), w.dir+"/agents/") && strings.Contains(string(mounts), what) {
+			return true
+		}
+	}
+	return false
+}

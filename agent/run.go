@@ -74,7 +74,7 @@ func (s *Supervisor) Run(ctx context.Context, who Caller, req RunRequest) (RunRe
 	a := newLive(s, row)
 	if err := s.start(ctx, a, l); err != nil {
 		if errors.Is(err, ErrStopping) {
-			err = errors.Join(err, s.bury(row.ID))
+			err = errors.Join(err, s.drop(row))
 		}
 		return RunResult{}, err
 	}
@@ -90,6 +90,17 @@ func (s *Supervisor) Run(ctx context.Context, who Caller, req RunRequest) (RunRe
 		res.SettleCount = sent.SettleCount // of before the prompt: it may have settled by now
 	}
 	return res, nil
+}
+
+// drop takes back a row whose goroutine never began.
+func (s *Supervisor) drop(row store.Agent) error {
+	row.Living, row.Removing = false, true
+	ctx, cancel := s.writing()
+	defer cancel()
+	if err := s.cfg.Store.Save(ctx, row); err != nil {
+		return err
+	}
+	return s.erase(row.ID)
 }
 
 // takeBack removes an agent whose first prompt failed, and says why it failed.

@@ -98,7 +98,7 @@ func await[T any](ctx context.Context, a *liveAgent, reply <-chan T) (T, error) 
 	case <-ctx.Done():
 		return zero, ctx.Err()
 	case <-late.C:
-		return zero, &PiError{Command: "the command", Reason: "no answer for " + answerWait.String() + "; it may still take effect, see get_info"}
+		return zero, &PiError{Reason: "pi has not answered for " + answerWait.String() + "; what it was asked may still take effect: see get_info, or rip it"}
 	case <-a.gone:
 	}
 	select {
@@ -227,7 +227,7 @@ func (s *Supervisor) Abort(ctx context.Context, who Caller, id string, clear boo
 	}
 	reply := make(chan outcome, 1)
 	a.tell(func() {
-		a.abort(clear, func(r AbortResult, err error) { reply <- outcome{r, err} })
+		a.abort(ctx, clear, func(r AbortResult, err error) { reply <- outcome{r, err} })
 	})
 	r, err := await(ctx, a, reply)
 	if err != nil {
@@ -236,8 +236,30 @@ func (s *Supervisor) Abort(ctx context.Context, who Caller, id string, clear boo
 	return r.AbortResult, r.err
 }
 
-// abort runs in loop; reply is called once, in loop, unless the agent ends first.
-func (a *liveAgent) abort(clear bool, reply func(AbortResult, error)) {
+// abortWait is how long an abort waits for pi to answer the prompts in front of
+// it. Pi may take a clear_queue before them; but it may also be busy with one of
+// them, and that is what is to be ended.
+const abortWait = time.Second
+
+// abort runs in loop; reply is called once, in loop, unless the agent or ctx ends
+// first.
+func (a *liveAgent) abort(ctx context.Context, clear bool, reply func(AbortResult, error)) {
+	if a.state != Active || a.turn.unanswered == 0 {
+		a.abortNow(clear, reply)
+		return
+	}
+	waited := false
+	after := func() {
+		if !waited && ctx.Err() == nil {
+			a.abortNow(clear, reply)
+		}
+		waited = true
+	}
+	a.turn.answered = append(a.turn.answered, after)
+	time.AfterFunc(abortWait, func() { a.tell(after) })
+}
+
+func (a *liveAgent) abortNow(clear bool, reply func(AbortResult, error)) {
 	res := AbortResult{AgentID: a.id, Cleared: []string{}}
 	switch a.state {
 	case Idle:
@@ -247,10 +269,6 @@ func (a *liveAgent) abort(clear bool, reply func(AbortResult, error)) {
 	case Active:
 	default:
 		reply(res, a.refuse())
-		return
-	}
-	if a.turn.unanswered > 0 { // pi may take a clear_queue before the prompt in front of it
-		a.turn.answered = append(a.turn.answered, func() { a.abort(clear, reply) })
 		return
 	}
 	if clear {

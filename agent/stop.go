@@ -41,7 +41,7 @@ func (a *liveAgent) stop(cause Cause) {
 
 // grace is how long the process may take to end by itself.
 func (a *liveAgent) grace() time.Duration {
-	if a.cause == ByShutdown {
+	if a.cause == ByShutdown || a.sup.ctx.Err() != nil {
 		return a.sup.cfg.CloseGrace
 	}
 	return a.sup.cfg.Grace

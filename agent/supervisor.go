@@ -99,7 +99,9 @@ type Supervisor struct {
 
 	tools tools // what starts need and is found out once
 
-	admit sync.Mutex // held from counting live agents to inserting one more
+	admit    sync.Mutex    // held from counting live agents to inserting one more
+	adopting sync.Mutex    // held while agents of dead servers are taken over
+	late     chan struct{} // closed when the stop waits for no write any more
 
 	mu      sync.Mutex // guards the fields below
 	live    map[string]*liveAgent
@@ -112,7 +114,7 @@ func New(ctx context.Context, cfg Config) (*Supervisor, error) {
 	if err := cfg.fill(); err != nil {
 		return nil, err
 	}
-	s := &Supervisor{cfg: cfg, boot: cage.BootID(), live: map[string]*liveAgent{}}
+	s := &Supervisor{cfg: cfg, boot: cage.BootID(), live: map[string]*liveAgent{}, late: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if err := s.adopt(ctx); err != nil {
 		s.cancel()
@@ -130,12 +132,21 @@ func New(ctx context.Context, cfg Config) (*Supervisor, error) {
 // process is left. Calls under way fail; later ones get ErrStopping.
 func (s *Supervisor) Close() {
 	s.mu.Lock()
+	first := !s.closing
 	s.closing = true
 	s.mu.Unlock()
 	s.cancel()
+	if first {
+		time.AfterFunc(s.cfg.CloseGrace+lastWrites, func() { close(s.late) })
+	}
 	s.wg.Wait()
 	s.tools.close()
 }
+
+// lastWrites is how long after the grace of a stop rows may still be written. A
+// database that somebody else keeps locked must not hold the stop up; the next
+// server puts in order what was not written.
+const lastWrites = 250 * time.Millisecond
 
 // find returns the live agent with this id, nil when this server has none.
 func (s *Supervisor) find(id string) *liveAgent {
@@ -211,11 +222,9 @@ func (s *Supervisor) owned(ctx context.Context, who Caller, id string) (store.Ag
 		case err != nil:
 			return row, nil, err
 		case a == nil && row.Living && row.Owner != s.cfg.Store.Owner():
-			pid, alive := s.cfg.Store.OwnerPID(row.Owner)
-			if alive {
-				return row, nil, &ForeignError{ID: id, PID: pid}
+			if err = s.adopt(ctx); err == nil {
+				err = s.foreign(row)
 			}
-			err = s.adopt(ctx)
 		case (a != nil) == row.Living:
 			return row, a, nil
 		case a == nil: // it was started between the two looks
@@ -231,6 +240,14 @@ func (s *Supervisor) owned(ctx context.Context, who Caller, id string) (store.Ag
 			return row, nil, err
 		}
 	}
+}
+
+// foreign is a *ForeignError if another server keeps the agent alive.
+func (s *Supervisor) foreign(row store.Agent) error {
+	if pid, alive := s.cfg.Store.OwnerPID(row.Owner); alive {
+		return &ForeignError{ID: row.ID, PID: pid}
+	}
+	return nil
 }
 
 // pause gives others a moment.

@@ -20,6 +20,7 @@ type tools struct {
 	closed bool
 	bwrap  *cage.Bwrap
 	pi     *pi.Install
+	old    []*pi.Install       // replaced since; a check of credentials may still be under way
 	warm   map[string]*warming // by the key of a pi
 }
 
@@ -39,9 +40,13 @@ func (t *tools) install(ctx context.Context, cfg Config) (*pi.Install, error) {
 	if t.closed {
 		return nil, ErrStopping
 	}
-	if t.pi == nil || t.pi.Key != found.Key { // else somebody has just found the same
-		t.pi = found
+	if t.pi != nil && t.pi.Key == found.Key { // somebody has just found the same
+		return t.pi, nil
 	}
+	if t.pi != nil {
+		t.old = append(t.old, t.pi)
+	}
+	t.pi = found
 	return t.pi, nil
 }
 
@@ -93,10 +98,13 @@ const authGrace = 300 * time.Millisecond
 func (t *tools) close() {
 	t.mu.Lock()
 	t.closed = true
-	found, bwrap := t.pi, t.bwrap
+	installs, bwrap := t.old, t.bwrap
+	if t.pi != nil {
+		installs = append(installs, t.pi)
+	}
 	t.mu.Unlock()
-	if found != nil {
-		found.Close(authGrace)
+	for _, in := range installs {
+		in.Close(authGrace)
 	}
 	if bwrap != nil {
 		bwrap.Close()

@@ -150,11 +150,13 @@ func (a *liveAgent) settled() {
 	a.turn.accepted = 0
 	a.turn.runs.settled++
 	a.turn.settling++
+	failure := a.turn.failure // of this run: the next may begin before this is committed
+	a.turn.failure = ""
 	missing, done := 2, false
 	commit := func() {
 		if !done {
 			done = true
-			a.commit()
+			a.commit(failure)
 		}
 	}
 	late := time.AfterFunc(settleWait, func() { a.tell(commit) })
@@ -168,20 +170,21 @@ func (a *liveAgent) settled() {
 		}
 		commit()
 	}
-	if !a.askStats(took) || !a.askText(took) {
-		late.Stop()
-		commit()
+	for _, ask := range []func(func()) bool{a.askStats, a.askText} {
+		if !ask(took) {
+			took()
+		}
 	}
 }
 
 // commit records a settle whose facts are in.
-func (a *liveAgent) commit() {
+func (a *liveAgent) commit(failure string) {
 	a.turn.settling--
 	if a.state != Active {
 		return
 	}
 	a.row.SettleCount++
-	a.row.LastError = filled(a.turn.failure)
+	a.row.LastError = filled(failure)
 	a.move(Settle)
 	if a.turn.settling == 0 {
 		runAll(&a.turn.settled)

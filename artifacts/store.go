@@ -12,6 +12,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -208,12 +209,19 @@ func (s *Store) open(id string) (*os.Root, error) {
 // owns tells whether the directory carries this store's marker: nil when so.
 func (s *Store) owns(dir *os.Root) error {
 	f, err := openRegular(dir, markerFile)
-	if err != nil {
+	var other *kindError
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ELOOP), errors.As(err, &other):
 		return fmt.Errorf("%w: %w", ErrForeign, err)
+	case err != nil: // it could not be looked at, which says nothing of whose it is
+		return fmt.Errorf("cannot read its marker: %w", err)
 	}
 	defer f.Close()
 	var buf [1024]byte
-	n, _ := f.ReadAt(buf[:], 0)
+	n, err := f.ReadAt(buf[:], 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("cannot read its marker: %w", err)
+	}
 	if strings.TrimSpace(string(buf[:n])) != s.marker {
 		return ErrForeign
 	}

@@ -27,7 +27,7 @@ func flags() []cli.Flag {
 		text("pi", "", "the pi to run (default: pi in PATH)"),
 		text("node", "", "the Node.js to run pi with (default: found beside pi or in PATH)"),
 		text("bwrap", "", "the bubblewrap to use (default: bwrap in PATH)"),
-		duration("refresh-pause", time.Second, "pause between two agents of the background lap; 0 turns the lap off"),
+		duration("refresh-pause", time.Second, "pause between two agents of the background lap, which refreshes numbers and takes over agents of servers that died; 0 turns it off"),
 		duration("handshake", 60*time.Second, "how long a new pi may take to answer"),
 		duration("grace", 3*time.Second, "how long a stopped pi may take to end by itself"),
 		limit("max-agents", d.Agents, "live agents"),

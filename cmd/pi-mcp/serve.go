@@ -37,7 +37,7 @@ func serve(ctx context.Context, cmd *cli.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, cfg.Store.Close()) }()
+	defer func() { err = errors.Join(err, closeStore(cfg.Store)) }()
 	sup, err := agent.New(ctx, cfg)
 	if err != nil {
 		return err
@@ -51,6 +51,19 @@ func serve(ctx context.Context, cmd *cli.Command) (err error) {
 	}
 	srv := mcpserver.New(mcpserver.Config{Supervisor: sup, Version: version, Log: log})
 	return srv.Stdio(ctx, who, sup.Close)
+}
+
+// closeStore closes the database. One that another process keeps locked is left:
+// it is sound, and a client does not wait for long.
+func closeStore(db *store.DB) error {
+	closed := make(chan error, 1)
+	go func() { closed <- db.Close() }()
+	select {
+	case err := <-closed:
+		return err
+	case <-time.After(500 * time.Millisecond):
+		return errors.New("another process keeps the database locked; the next server puts in order what could not be written")
+	}
 }
 
 func logger(level string) (*slog.Logger, error) {
