@@ -105,6 +105,8 @@ var failures = map[string]string{
 	"pivot_root: Operation not permitted":                                                "seccomp=unconfined",
 	"Can't mount proc on /newroot/proc: Operation not permitted":                         "systempaths=unconfined",
 	"Can't bind mount /oldroot/dev/null on /newroot/dev/null: No such file or directory": "/dev",
+	"execvp node: No such file or directory":                                             "not in the cage",
+	"execvp /x: Permission denied":                                                       "its mode",
 	"execvp /.pi-mcp-init: No such file or directory":                                    "CGO_ENABLED=0",
 	"Unknown option --disable-userns":                                                    "too old",
 	"Exceeded maximum number of arguments 9000":                                          "whole directories",

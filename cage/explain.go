@@ -40,13 +40,12 @@ var failures = [...]failure{
 			"procMount: Unmasked (Kubernetes)."},
 	{[]string{"/oldroot/dev/", "No such file or directory"},
 		"The container has no device files in /dev (null, zero, full, random, urandom, tty): give it a /dev."},
-	{[]string{"cannot execute", "no such file or directory"},
-		"The program, its interpreter or its dynamic loader is not in the cage: check the shebang line and " +
-			"the libraries (ldd), and that they lie in a mounted directory."},
-	{[]string{"cannot execute", "permission denied"},
-		"The program cannot be executed in the cage: check its mode, and that this server's user may read it."},
+	{[]string{"cannot execute", "no such file or directory"}, notInCage},
+	{[]string{"cannot execute", "permission denied"}, notExecutable},
 	{[]string{"execvp " + cageinit.Path},
 		"This server's own program cannot be executed in the cage: it must be built without cgo (CGO_ENABLED=0)."},
+	{[]string{"execvp", "No such file or directory"}, notInCage},
+	{[]string{"execvp", "Permission denied"}, notExecutable},
 	{[]string{"Unknown option"},
 		"This bubblewrap is too old: install 0.8 or later."},
 	{[]string{"Exceeded maximum number of arguments"},
@@ -60,6 +59,12 @@ var failures = [...]failure{
 	{[]string{"Can't mkdir", "Permission denied"},
 		"The parent of a granted path cannot be opened by this server's user: give the user access to it."},
 }
+
+const (
+	notInCage = "The program, its interpreter or its dynamic loader is not in the cage: check the shebang line and " +
+		"the libraries (ldd), and that they lie in a mounted directory."
+	notExecutable = "The program cannot be executed in the cage: check its mode, and that this server's user may read it."
+)
 
 const appArmorProfile = "write `abi <abi/4.0>, include <tunables/global> profile bwrap /usr/bin/bwrap " +
 	"flags=(unconfined) { userns, include if exists <local/bwrap> }` to /etc/apparmor.d/bwrap and run " +
