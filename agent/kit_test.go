@@ -16,8 +16,9 @@ import (
 	"pi-mcp/store"
 )
 
-// fakePi is the path of the fake pi, built once for all tests.
-var fakePi string
+// fakePi is the path of the fake pi and initProgram that of pi-mcp, the first process
+// of every cage, built once for all tests.
+var fakePi, initProgram string
 
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
@@ -36,12 +37,14 @@ func testMain(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	fakePi = filepath.Join(dir, "pi")
-	build := exec.Command("go", "build", "-o", fakePi, "../e2e/fakepi")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "cannot build the fake pi: %v\n%s", err, out)
-		return 1
+	fakePi, initProgram = filepath.Join(dir, "pi"), filepath.Join(dir, "pi-mcp")
+	for path, pkg := range map[string]string{fakePi: "../e2e/fakepi", initProgram: "../cmd/pi-mcp"} {
+		build := exec.Command("go", "build", "-o", path, pkg)
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "cannot build %s: %v\n%s", pkg, err, out)
+			return 1
+		}
 	}
 	return m.Run()
 }
@@ -79,7 +82,7 @@ func (w *world) open(settings ...func(*agent.Config)) {
 	must(w.t, err)
 	cfg := agent.Config{
 		Store: db, Artifacts: files, StateDir: filepath.Join(w.dir, "state"), HostPi: filepath.Join(w.dir, "host"),
-		Path: os.Getenv("PATH"), Pi: w.piDir("pi"), Provider: "fake", Model: "plain",
+		Path: os.Getenv("PATH"), Pi: w.piDir("pi"), Init: initProgram, Provider: "fake", Model: "plain",
 		Limits: agent.DefaultLimits(),
 		Log:    slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}

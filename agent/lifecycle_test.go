@@ -185,7 +185,7 @@ func bareSupervisor(t *testing.T) *Supervisor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sup, err := New(t.Context(), Config{Store: db, Artifacts: files, StateDir: dir, HostPi: dir, Limits: DefaultLimits()})
+	sup, err := New(t.Context(), Config{Store: db, Artifacts: files, StateDir: dir, HostPi: dir, Init: "none", Limits: DefaultLimits()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -98,7 +98,7 @@ func (a *liveAgent) launch(ctx context.Context, l launch) {
 		a.tell(func() { a.failed(dir, &StartError{Step: "making its directory", Reason: err.Error()}) })
 		return
 	}
-	p, err := a.spawn(dir, l)
+	p, err := a.spawn(ctx, dir, l)
 	if err != nil {
 		a.tell(func() { a.failed(dir, err) })
 		return
@@ -224,7 +224,7 @@ type process struct {
 }
 
 // spawn starts the cage with pi in it. What it opened is closed on failure.
-func (a *liveAgent) spawn(dir *artifacts.Dir, l launch) (*process, error) {
+func (a *liveAgent) spawn(ctx context.Context, dir *artifacts.Dir, l launch) (*process, error) {
 	args, err := pi.Args(a.row.Provider, a.row.Model, a.row.Thinking)
 	if err != nil {
 		return nil, &StartError{Step: "making pi's arguments", Reason: err.Error()}
@@ -233,10 +233,10 @@ func (a *liveAgent) spawn(dir *artifacts.Dir, l launch) (*process, error) {
 	if err != nil {
 		return nil, &StartError{Step: "opening its logs", Reason: err.Error()}
 	}
-	proc, err := l.bwrap.Start(a.spec(l), append(slices.Clone(l.pi.Caged), args...))
+	proc, err := l.bwrap.Start(ctx, a.spec(l), append(slices.Clone(l.pi.Caged), args...))
 	if err != nil {
 		files.close()
-		return nil, &StartError{Step: "starting the cage", Reason: err.Error()}
+		return nil, uncaged(err)
 	}
 	p := &process{proc: proc, dir: dir, logs: files, said: &tail{}, heard: make(chan struct{})}
 	go func() {
@@ -255,6 +255,18 @@ type careless struct{ io.Writer }
 func (c careless) Write(p []byte) (int, error) {
 	_, _ = c.Writer.Write(p)
 	return len(p), nil
+}
+
+// uncaged says why there is no cage.
+func uncaged(err error) error {
+	e := &StartError{Step: "making the cage", Reason: err.Error()}
+	switch {
+	case errors.Is(err, context.Canceled):
+		return errStopped
+	case errors.Is(err, context.DeadlineExceeded):
+		e.Reason = "it was not ready in time; --handshake sets the limit"
+	}
+	return e
 }
 
 // openLogs opens both logs. A limit of zero keeps nothing but the line that says
@@ -299,8 +311,6 @@ func (p *process) failure(ctx context.Context, err error) error {
 	e := &StartError{Step: "waiting for pi's first answer", Reason: err.Error(), Stderr: p.said.String()}
 	exit := p.proc.Exit()
 	switch {
-	case exit.Cage:
-		e.Step, e.Reason = "making the cage", cage.Explain(e.Stderr)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		e.Reason = "none came in time; --handshake sets the limit"
 	case errors.Is(err, context.Canceled):

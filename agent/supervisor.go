@@ -34,6 +34,7 @@ type Config struct {
 	Pi    string // the pi to run; default: pi in Path
 	Node  string // the Node.js to run it with; default: found beside pi or in Path
 	Bwrap string // default: bwrap in Path
+	Init  string // this program built without cgo, or what else cage.Config.Init may be
 
 	Provider string // of a run that names none; default deepseek
 	Model    string // of a run that names none; default deepseek-flash
@@ -65,8 +66,8 @@ func DefaultLimits() Limits {
 }
 
 func (c *Config) fill() error {
-	if c.Store == nil || c.Artifacts == nil || c.StateDir == "" || c.HostPi == "" {
-		return errors.New("incomplete agent.Config: Store, Artifacts, StateDir and HostPi are required")
+	if c.Store == nil || c.Artifacts == nil || c.StateDir == "" || c.HostPi == "" || c.Init == "" {
+		return errors.New("incomplete agent.Config: Store, Artifacts, StateDir, HostPi and Init are required")
 	}
 	def(&c.Provider, "deepseek")
 	def(&c.Model, "deepseek-flash")

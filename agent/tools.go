@@ -83,7 +83,7 @@ func (t *tools) cage(cfg Config) (*cage.Bwrap, error) {
 	if t.bwrap != nil {
 		return t.bwrap, nil
 	}
-	opened, err := cage.Open(cage.Config{Bwrap: cfg.Bwrap, StateDir: cfg.StateDir})
+	opened, err := cage.Open(cage.Config{Bwrap: cfg.Bwrap, Init: cfg.Init, StateDir: cfg.StateDir})
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package cage
 import (
 	"path/filepath"
 	"strconv"
-	"strings"
 )
 
 func (p *plan) add(args ...string) { p.args = append(p.args, args...) }
@@ -17,14 +16,16 @@ func (p *plan) addIf(option string, args ...string) {
 
 // bind mounts in at target; option is --bind or --ro-bind. By descriptor, what
 // was opened is what is mounted, whoever swaps the path meanwhile. A bubblewrap
-// without that option gets the path.
+// without that option gets the path, and what it made of it is seen from inside.
 func (p *plan) bind(option string, in input, target string) {
+	w := want{target: target, same: in, number: -1, readOnly: option == "--ro-bind"}
 	if p.host.features[option+"-fd"] {
+		w.number = len(p.inputs)
 		p.add(option+"-fd", p.descriptor(in), target)
-		return
+	} else {
+		p.add(option, filepath.Join(in.path, in.rel), target)
 	}
-	p.points = append(p.points, in) // at least it is no symlink now
-	p.add(option, filepath.Join(in.path, in.rel), target)
+	p.expect(w)
 }
 
 // file makes a file of the cage's own, read-only as the root it lies in.
@@ -36,11 +37,4 @@ func (p *plan) file(target, content string) {
 func (p *plan) descriptor(in input) string {
 	p.inputs = append(p.inputs, in)
 	return strconv.Itoa(firstFD + len(p.inputs) - 1)
-}
-
-// setenv goes through the argument list, which bubblewrap reads from a
-// descriptor: /proc/1/environ and every cmdline stay empty of it.
-func (p *plan) setenv(kv string) {
-	name, value, _ := strings.Cut(kv, "=")
-	p.add("--setenv", name, value)
 }

@@ -1,6 +1,7 @@
 package cage_test
 
 import (
+	"fmt"
 	"testing"
 
 	"pi-mcp/cage"
@@ -17,16 +18,28 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-// BenchmarkFirstByte is the time from Start to the program's first byte.
-func BenchmarkFirstByte(b *testing.B) {
+// BenchmarkReady is the time from Start until every mount is verified and the program
+// has been executed.
+func BenchmarkReady(b *testing.B) {
+	ready(b, cage.Spec{})
+}
+
+// BenchmarkRules600 is the same with 600 rules, half of them directories, to be compared
+// with an empty cage.
+func BenchmarkRules600(b *testing.B) {
+	names := make([]string, 0, 600)
+	for i := range 300 {
+		names = append(names, fmt.Sprintf("w/f%d", i), fmt.Sprintf("w/d%d/", i))
+	}
+	g := cage.Grants{Write: []string{"w"}, Denied: names}
+	ready(b, cage.Spec{Grants: resolve(b, under(tree(b, names...), g))})
+}
+
+func ready(b *testing.B, spec cage.Spec) {
 	bwrap := open(b)
-	one := make([]byte, 1)
 	for b.Loop() {
-		p, err := bwrap.Start(cage.Spec{}, []string{"/bin/echo"})
+		p, err := bwrap.Start(b.Context(), spec, []string{"/bin/cat"})
 		if err != nil {
-			b.Fatal(err)
-		}
-		if _, err := p.Out.Read(one); err != nil {
 			b.Fatal(err)
 		}
 		b.StopTimer()

@@ -20,8 +20,15 @@ type Config struct {
 	// Bwrap is the bubblewrap program. Empty: bwrap, looked for in PATH.
 	Bwrap string
 
+	// Init is required: the program that is the first process of every cage. It
+	// must call cageinit.Main when its first argument is cageinit.Command, and be
+	// built without cgo. What Open finds there is what is used until Close, even if
+	// the file is replaced by another one.
+	Init string
+
 	// StateDir is required: an existing directory of the server's own, that no
-	// cage is granted. It holds the file that masks denied files.
+	// cage is granted. It holds the file that masks denied files, and tells the next
+	// server what one that was killed has left.
 	StateDir string
 }
 
@@ -30,6 +37,9 @@ type Bwrap struct {
 	path     string
 	features features
 	void     string
+	program  *program
+	births   births
+	gate     gate
 
 	// calls leads to the one thread that starts every cage. The kernel kills a
 	// cage when the thread that started it ends, not the process, and the Go
@@ -66,7 +76,18 @@ func Open(c Config) (*Bwrap, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Bwrap{path: path, features: f, void: void, calls: make(chan func()), procs: make(map[*Proc]struct{})}
+	births, err := openBirths(c.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	program, err := openProgram(c.Init, c.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	b := &Bwrap{
+		path: path, features: f, void: void, program: program, births: births,
+		calls: make(chan func()), procs: make(map[*Proc]struct{}),
+	}
 	go spawner(b.calls)
 	return b, nil
 }
@@ -146,8 +167,8 @@ func spawner(calls <-chan func()) {
 	}
 }
 
-// spawn starts a process on the spawner's thread and takes it into procs.
-func (b *Bwrap) spawn(argv []string, files []*os.File) (*Proc, error) {
+// forkIn starts bubblewrap on the spawner's thread and takes it into procs.
+func (b *Bwrap) forkIn(files []*os.File) (*Proc, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -158,13 +179,23 @@ func (b *Bwrap) spawn(argv []string, files []*os.File) (*Proc, error) {
 	returned := make(chan struct{})
 	b.calls <- func() {
 		defer close(returned)
-		p, err = fork(b.path, argv, files)
+		p, err = fork(b.path, b.command(), files)
 	}
 	<-returned
 	if err == nil {
 		b.procs[p] = struct{}{}
 	}
 	return p, err
+}
+
+// closing returns the better reason for err after Close.
+func (b *Bwrap) closing(err error) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return errClosed
+	}
+	return err
 }
 
 // forget takes a process out of procs. It is gone.
@@ -195,4 +226,5 @@ func (b *Bwrap) Close() {
 	for _, p := range left {
 		<-p.Done()
 	}
+	b.program.close()
 }

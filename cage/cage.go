@@ -12,7 +12,10 @@ package cage
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"pi-mcp/cage/cageinit"
 )
 
 // A Spec says what one program may see and do. The zero Spec gives a read-only
@@ -36,7 +39,33 @@ type Spec struct {
 	// Network shares the host's network, with its loopback services and abstract
 	// sockets, and makes names resolve. False leaves a loopback of its own.
 	Network bool
+
+	// Listen are TCP addresses in the cage, such as 127.0.0.1:17017, that this
+	// process accepts connections on: see Proc.Listeners. At most 16.
+	Listen []string
+
+	// Unix allows sockets of AF_UNIX. With them every socket file that a grant
+	// shows can be connected to, also one that it shows read-only.
+	Unix bool
+
+	// Debug allows processes of the cage to look into each other.
+	Debug bool
+
+	// Limits bound the program and each process it starts.
+	Limits Rlimits
 }
+
+// Rlimits are limits that the kernel counts. Zero sets none. Core dumps are off.
+type Rlimits struct {
+	// Processes is how many the cage may have at a time, threads included; 64 or
+	// more. The kernel does not count root's.
+	Processes int64
+
+	FileSize int64 // bytes of any one file
+}
+
+// fewestProcesses is what a cage takes to run anything at all.
+const fewestProcesses = 64
 
 // A Bind shows the host's Source at Target. Both are absolute.
 type Bind struct {
@@ -44,11 +73,14 @@ type Bind struct {
 	Write          bool // false: read-only
 }
 
-// check refuses what bubblewrap would misread. All of bubblewrap's arguments
-// travel in one NUL-separated list, so a NUL would start an argument of its own.
+// check refuses what bubblewrap or the kernel would misread. All of bubblewrap's
+// arguments travel in one NUL-separated list, so a NUL would start another one.
 func (s Spec) check(argv []string) error {
-	if len(argv) == 0 || argv[0] == "" {
-		return fmt.Errorf("cannot start a cage without a program")
+	if len(argv) == 0 || !filepath.IsAbs(argv[0]) {
+		return fmt.Errorf("cannot start a cage without a program: its path must be absolute")
+	}
+	if slices.ContainsFunc(argv, func(arg string) bool { return strings.Contains(arg, "\x00") }) {
+		return fmt.Errorf("cannot start %s: an argument contains a NUL byte", argv[0])
 	}
 	for _, kv := range s.Env {
 		if name, _, ok := strings.Cut(kv, "="); !ok || name == "" || strings.Contains(kv, "\x00") {
@@ -56,12 +88,19 @@ func (s Spec) check(argv []string) error {
 		}
 	}
 	for _, b := range s.Binds {
-		if !plain(b.Source) || !plain(b.Target) || b.Target == "/" {
+		if !plain(b.Source) || !plain(b.Target) || b.Target == "/" || covers(cageinit.Path, b.Target) {
 			return fmt.Errorf("cannot mount %q at %q: both must be absolute and clean", b.Source, b.Target)
 		}
 	}
 	if s.Dir != "" && !plain(s.Dir) {
 		return fmt.Errorf("cannot use %q as the working directory: it must be absolute and clean", s.Dir)
+	}
+	if len(s.Listen) > cageinit.MaxListeners {
+		return fmt.Errorf("cannot listen on %d addresses: %d is the most", len(s.Listen), cageinit.MaxListeners)
+	}
+	if s.Limits.FileSize < 0 || s.Limits.Processes < 0 || s.Limits.Processes > 0 && s.Limits.Processes < fewestProcesses {
+		return fmt.Errorf("cannot limit a cage to %d processes and %d bytes a file: at least %d processes, or 0 for no limit",
+			s.Limits.Processes, s.Limits.FileSize, fewestProcesses)
 	}
 	return s.Grants.check()
 }

@@ -1,6 +1,10 @@
 package cage
 
-import "strings"
+import (
+	"strings"
+
+	"pi-mcp/cage/cageinit"
+)
 
 // A failure is something that bubblewrap says when it cannot make a cage.
 type failure struct {
@@ -36,18 +40,19 @@ var failures = [...]failure{
 			"procMount: Unmasked (Kubernetes)."},
 	{[]string{"/oldroot/dev/", "No such file or directory"},
 		"The container has no device files in /dev (null, zero, full, random, urandom, tty): give it a /dev."},
-	{[]string{"execvp", "No such file or directory"},
-		"The program, its interpreter or its dynamic loader is not in the cage: check the shebang line and " +
-			"the libraries (ldd), and that they lie in a mounted directory."},
-	{[]string{"execvp", "Permission denied"},
-		"The program cannot be executed in the cage: check its mode, and that this server's user may read it."},
+	{[]string{"cannot execute", "no such file or directory"}, notInCage},
+	{[]string{"cannot execute", "permission denied"}, notExecutable},
+	{[]string{"execvp " + cageinit.Path},
+		"This server's own program cannot be executed in the cage: it must be built without cgo (CGO_ENABLED=0)."},
+	{[]string{"execvp", "No such file or directory"}, notInCage},
+	{[]string{"execvp", "Permission denied"}, notExecutable},
 	{[]string{"Unknown option"},
 		"This bubblewrap is too old: install 0.8 or later."},
 	{[]string{"Exceeded maximum number of arguments"},
 		"There are too many paths: grant or deny whole directories instead."},
 	{[]string{"Race condition binding dirfd"},
 		"A granted path was replaced while the cage was made: start again when nothing moves it."},
-	{[]string{"Can't chdir to"},
+	{[]string{"as the working directory"},
 		"The working directory is not in the cage: choose one inside a grant, or the default."},
 	{[]string{"Can't find source path"},
 		"A path was removed while the cage was made: check that it exists, and start again."},
@@ -55,13 +60,19 @@ var failures = [...]failure{
 		"The parent of a granted path cannot be opened by this server's user: give the user access to it."},
 }
 
+const (
+	notInCage = "The program, its interpreter or its dynamic loader is not in the cage: check the shebang line and " +
+		"the libraries (ldd), and that they lie in a mounted directory."
+	notExecutable = "The program cannot be executed in the cage: check its mode, and that this server's user may read it."
+)
+
 const appArmorProfile = "write `abi <abi/4.0>, include <tunables/global> profile bwrap /usr/bin/bwrap " +
 	"flags=(unconfined) { userns, include if exists <local/bwrap> }` to /etc/apparmor.d/bwrap and run " +
 	"systemctl reload apparmor. (sysctl kernel.apparmor_restrict_unprivileged_userns=0 also works, for every program.)"
 
-// Explain returns why bubblewrap failed and what to do, given what it wrote, or ""
-// if that is not known. It makes sense only for an Exit with Cage set: a program can
-// write the same words.
+// Explain returns why a cage could not be made and what to do, given what bubblewrap
+// and the cage's first process said, or "" if that is not known. The errors of Start
+// and Run contain it.
 func Explain(stderr string) string {
 	for _, f := range failures {
 		if f.saidIn(stderr) {
@@ -73,7 +84,8 @@ func Explain(stderr string) string {
 
 func (f failure) saidIn(stderr string) bool {
 	for line := range strings.Lines(stderr) {
-		if strings.HasPrefix(line, "bwrap: ") && containsAll(line, f.says) {
+		ours := strings.HasPrefix(line, "bwrap: ") || strings.HasPrefix(line, cageinit.Command+": ")
+		if ours && containsAll(line, f.says) {
 			return true
 		}
 	}

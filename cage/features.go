@@ -13,8 +13,8 @@ type features map[string]bool
 var needed = [...]string{
 	"--args", "--bind", "--ro-bind", "--tmpfs", "--perms", "--file", "--symlink", "--dir", "--proc", "--dev",
 	"--remount-ro", "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-net",
-	"--uid", "--gid", "--hostname", "--cap-drop", "--die-with-parent", "--new-session", "--setenv", "--chdir",
-	"--json-status-fd", "--sync-fd",
+	"--uid", "--gid", "--hostname", "--cap-drop", "--die-with-parent", "--new-session", "--chdir",
+	"--json-status-fd", "--as-pid-1", "--seccomp",
 }
 
 // wanted are the options that are left out when they are missing.

@@ -10,17 +10,17 @@ import (
 
 // open returns the plan's inputs in order. What the plan only needs to exist is
 // opened too and closed again. The caller closes the files, also after an error.
-func (p *plan) open() ([]*os.File, error) {
+func (p *plan) open(program *os.File) ([]*os.File, error) {
 	var files []*os.File
 	for _, in := range p.inputs {
-		f, err := in.open()
+		f, err := in.open(program)
 		if err != nil {
 			return files, err
 		}
 		files = append(files, f)
 	}
 	for _, in := range p.points {
-		f, err := in.open()
+		f, err := in.open(program)
 		if err != nil {
 			return files, err
 		}
@@ -29,7 +29,10 @@ func (p *plan) open() ([]*os.File, error) {
 	return files, nil
 }
 
-func (in input) open() (*os.File, error) {
+func (in input) open(program *os.File) (*os.File, error) {
+	if in.program {
+		return duplicate(program)
+	}
 	if in.path == "" {
 		return memory(in.data)
 	}
@@ -54,6 +57,14 @@ func (in input) openPath() (*os.File, error) {
 	defer top.Close()
 	how.Resolve = unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_BENEATH
 	return openat2(int(top.Fd()), in.rel, how)
+}
+
+func duplicate(f *os.File) (*os.File, error) {
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("cannot duplicate %s: %w", f.Name(), err)
+	}
+	return os.NewFile(uintptr(fd), f.Name()), nil
 }
 
 func openat2(dir int, path string, how unix.OpenHow) (*os.File, error) {

@@ -2,6 +2,7 @@ package cage_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,23 +17,63 @@ import (
 // serverVar makes this test binary a server that starts one cage, see runServer.
 const serverVar = "CAGE_TEST_SERVER"
 
+// initVar tells such a server its cages' first process, and bwrapVar its bubblewrap, in
+// which case it also says when it begins.
+const (
+	initVar  = "CAGE_TEST_INIT"
+	bwrapVar = "CAGE_TEST_BWRAP"
+)
+
+// initProgram is the first process of all cages here, built once. The test binary
+// cannot be it: with the race detector it is linked dynamically.
+var initProgram string
+
 func TestMain(m *testing.M) {
+	initProgram = os.Getenv(initVar)
 	if state := os.Getenv(serverVar); state != "" {
 		runServer(state, os.Args[1:])
 		return
 	}
-	os.Exit(m.Run())
+	os.Exit(testMain(m))
 }
 
-// runServer starts argv in a cage, copies its first line of output and then does
-// nothing, until it is killed.
+func testMain(m *testing.M) int {
+	if initProgram != "" { // another user may be unable to build it
+		return m.Run()
+	}
+	dir, err := os.MkdirTemp("", "cage-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	initProgram = filepath.Join(dir, "init")
+	build := exec.Command("go", "build", "-o", initProgram, "./testdata/init")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "cannot build the first process: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// config is that of cages with a state directory of the test's own.
+func config(t testing.TB) cage.Config {
+	return cage.Config{Init: initProgram, StateDir: t.TempDir()}
+}
+
+// runServer starts argv in a cage, copies its first line of output
+// and then does nothing, until it is killed.
 func runServer(state string, argv []string) {
-	b, err := cage.Open(cage.Config{StateDir: state})
+	b, err := cage.Open(cage.Config{Bwrap: os.Getenv(bwrapVar), Init: initProgram, StateDir: state})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	p, err := b.Start(cage.Spec{Env: env}, argv)
+	if os.Getenv(bwrapVar) != "" {
+		fmt.Println("begins")
+	}
+	p, err := b.Start(context.Background(), cage.Spec{Env: env}, argv)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -50,7 +91,7 @@ var env = []string{"PATH=/usr/bin:/bin", "LC_ALL=C"}
 
 func open(t testing.TB) *cage.Bwrap {
 	t.Helper()
-	b, err := cage.Open(cage.Config{StateDir: t.TempDir()})
+	b, err := cage.Open(config(t))
 	if err != nil {
 		t.Fatal(err)
 	}

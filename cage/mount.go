@@ -12,6 +12,8 @@ type input struct {
 	rel    string // below path, where an agent may have planted symlinks
 	strict bool   // path itself may not pass through symlinks either
 	data   string // when path is empty
+
+	program bool // the first process of cages, which is open already; path is for showing
 }
 
 func (in input) String() string { return filepath.Join(in.path, in.rel) }

@@ -1,18 +1,20 @@
 package cage
 
 import (
-	"cmp"
 	"fmt"
 	"path/filepath"
 	"strconv"
+
+	"pi-mcp/cage/cageinit"
 )
 
-// The numbers of bubblewrap's descriptors after its three streams.
+// The numbers of bubblewrap's descriptors after its three streams and before and
+// after the control socket, which it passes on to the first process of the cage.
 const (
 	argsFD   = 3
 	statusFD = 4
-	lifeFD   = 5
-	firstFD  = 6 // the first input of the plan
+	filterFD = cageinit.ControlFD + 1
+	firstFD  = filterFD + 1 // the first input of the plan
 )
 
 // maxMounts bounds the mounts of a cage's binds and grants. bubblewrap reads the
@@ -24,15 +26,17 @@ type plan struct {
 	args   []string
 	inputs []input // what the numbers in args stand for, from firstFD on
 	points []input // what must exist before the start, and is not handed over
+	wants  []want  // what must be found from inside
 
 	host    host
+	wanted  map[string]int   // index into wants, by target
 	mounted map[string]mount // by target
 	mounts  int              // for binds and grants
 }
 
 // plan returns what makes the cage of s on h.
 func (s Spec) plan(h host) (*plan, error) {
-	p := &plan{host: h, mounted: make(map[string]mount)}
+	p := &plan{host: h, wanted: make(map[string]int), mounted: make(map[string]mount)}
 	p.isolate(s.Network)
 	p.root(s)
 	mounts, err := s.mounts(h)
@@ -49,11 +53,8 @@ func (s Spec) plan(h host) (*plan, error) {
 		}
 	}
 	// After this no mount point can be made, so it comes last.
-	p.add("--remount-ro", "/")
-	p.add("--chdir", cmp.Or(s.Dir, "/"))
-	for _, kv := range s.Env {
-		p.setenv(kv)
-	}
+	p.add("--remount-ro", "/", "--chdir", "/")
+	p.expect(want{target: "/", number: -1, readOnly: true})
 	return p, nil
 }
 
@@ -68,7 +69,7 @@ func (p *plan) isolate(network bool) {
 	p.addIf("--disable-userns")
 	p.add("--uid", strconv.Itoa(p.host.uid), "--gid", strconv.Itoa(p.host.gid))
 	p.add("--cap-drop", "ALL", "--die-with-parent", "--new-session", "--hostname", "cage")
-	p.add("--json-status-fd", strconv.Itoa(statusFD), "--sync-fd", strconv.Itoa(lifeFD))
+	p.add("--as-pid-1", "--json-status-fd", strconv.Itoa(statusFD), "--seccomp", strconv.Itoa(filterFD))
 }
 
 // place adds one mount and the pins it needs.
@@ -150,9 +151,12 @@ func (p *plan) visible(path string) bool {
 func (p *plan) mask(m mount) {
 	// Where nothing is, bubblewrap would leave a new file in the user's directory.
 	p.points = append(p.points, m.from)
+	w := want{target: m.target, number: -1, readOnly: true, masked: true}
 	if m.dir {
 		p.add("--perms", "000", "--tmpfs", m.target, "--remount-ro", m.target)
-		return
+	} else {
+		w.same = input{path: p.host.void}
+		p.add("--ro-bind", p.host.void, m.target)
 	}
-	p.add("--ro-bind", p.host.void, m.target)
+	p.expect(w)
 }

@@ -23,7 +23,7 @@ func debian12(kinds map[string]bool) host {
 		all[name] = true
 	}
 	return host{
-		features: all, uid: 1001, gid: 1002, void: "/state/void",
+		features: all, uid: 1001, gid: 1002, void: "/state/void", program: "/bin/pi-mcp",
 		links:  map[string]string{"bin": "usr/bin", "lib": "usr/lib", "lib64": "usr/lib64", "sbin": "usr/sbin"},
 		etc:    []string{"hosts", "ssl/certs"},
 		resolv: "nameserver 192.0.2.1\n",
@@ -108,12 +108,34 @@ func (p *plan) show() string {
 	for _, in := range p.points {
 		fmt.Fprintf(&b, "point: %s\n", in.show())
 	}
+	for _, w := range p.wants {
+		fmt.Fprintf(&b, "want: %s\n", w.show())
+	}
 	return b.String()
+}
+
+func (w want) show() string {
+	s := w.target
+	if w.readOnly {
+		s += " read-only"
+	}
+	if w.masked {
+		s += " masked"
+	}
+	if w.number >= 0 {
+		return s + fmt.Sprint(" is ", firstFD+w.number)
+	}
+	if w.same != (input{}) {
+		s += " is " + w.same.show()
+	}
+	return s
 }
 
 // show tells the part that may have no symlinks: all of it, or what is below +.
 func (in input) show() string {
 	switch {
+	case in.program:
+		return "program " + in.path
 	case in.path == "":
 		return fmt.Sprintf("data %q", in.data)
 	case in.strict:
@@ -168,6 +190,13 @@ func TestSpecCheck(t *testing.T) {
 		{Spec{}, argv, true},
 		{Spec{}, nil, false},
 		{Spec{}, []string{""}, false},
+		{Spec{}, []string{"true"}, false},
+		{Spec{}, []string{"/bin/true", "\x00"}, false},
+		{Spec{Listen: make([]string, 17)}, argv, false},
+		{Spec{Limits: Rlimits{Processes: 63}}, argv, false},
+		{Spec{Limits: Rlimits{Processes: 64, FileSize: 1}}, argv, true},
+		{Spec{Limits: Rlimits{FileSize: -1}}, argv, false},
+		{Spec{Binds: []Bind{{"/a", "/.pi-mcp-init", false}}}, argv, false},
 		{Spec{Env: []string{"A="}}, argv, true},
 		{Spec{Env: []string{"A"}}, argv, false},
 		{Spec{Env: []string{"=A"}}, argv, false},

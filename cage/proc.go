@@ -4,10 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"os"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"pi-mcp/cage/cageinit"
 )
 
 // A Proc is a program in its cage.
@@ -15,10 +19,13 @@ type Proc struct {
 	In          io.WriteCloser // the program's input
 	Out, Stderr io.ReadCloser  // its output; Stderr also has bubblewrap's own messages
 
-	pid   int
-	start uint64
-	bwrap pidfd
-	done  chan struct{} // closed after exit is set
+	pid       int
+	start     uint64
+	bwrap     pidfd
+	control   cageinit.Control // begin reads from it, and after that watch
+	listeners []net.Listener
+	named     chan struct{} // closed when listen has returned
+	done      chan struct{} // closed after exit is set
 
 	mu     sync.Mutex // protects the fields below
 	init   *pidfd     // pid 1 of the cage, once bubblewrap has named it
@@ -32,13 +39,9 @@ type Exit struct {
 	// Code is the program's exit code, or 128 + n if signal n ended it.
 	Code int
 
-	// Signal is the signal that ended the cage from outside, such as SIGKILL after
-	// Kill. Empty if the program ended by itself or by a signal inside.
+	// Signal is the name of the signal that ended the program or, from outside, the
+	// whole cage, such as SIGKILL after Kill. Empty if the program ended by itself.
 	Signal string
-
-	// Cage reports that the cage could not be made: the program was never
-	// executed, and Stderr ends with bubblewrap's reason. See Explain.
-	Cage bool
 }
 
 // newProc takes over pidfd.
@@ -48,7 +51,7 @@ func newProc(pid, fd int) (*Proc, error) {
 		unix.Wait4(pid, nil, 0, nil)
 		return nil, errors.New("cannot start a cage: this kernel has no pidfds (Linux 5.11 or later is needed)")
 	}
-	p := &Proc{pid: pid, bwrap: pidfd{polled(fd)}, done: make(chan struct{})}
+	p := &Proc{pid: pid, bwrap: pidfd{polled(fd)}, named: make(chan struct{}), done: make(chan struct{})}
 	p.start, _ = startTime(pid) // there until it is reaped, by watch
 	return p, nil
 }
@@ -59,6 +62,10 @@ func (p *Proc) PID() int { return p.pid }
 
 // StartTime returns when the process of PID started, in clock ticks since boot.
 func (p *Proc) StartTime() uint64 { return p.start }
+
+// Listeners returns the listeners of Spec.Listen, in that order. What they accept comes
+// from inside this cage and from nowhere else. They are closed when Done is.
+func (p *Proc) Listeners() []net.Listener { return slices.Clone(p.listeners) }
 
 // Done is closed when no process of the cage is left.
 func (p *Proc) Done() <-chan struct{} { return p.done }
@@ -93,49 +100,62 @@ func (p *Proc) killLocked() {
 	}
 }
 
-// watch sees p to its end. It owns status and life. The other end of life is held
-// by every process that bubblewrap makes until pid 1 has started the program, and by
-// pid 1: it tells of the end of what is killed before it has been named.
-func (p *Proc) watch(status, life *os.File, forget func()) {
-	said := make(chan bool)
-	go func() { said <- p.listen(status) }()
-	p.bwrap.wait()
+// watch sees p to its end. The other end of control is held by every process that
+// bubblewrap makes before pid 1 has started the program, and then by pid 1 alone: its
+// end is the end of all, also of what is killed before it has been named.
+func (p *Proc) watch(forget func(*Proc)) {
+	end := p.last()
 	p.Kill()
-	executed := <-said
+	p.bwrap.wait()
+	<-p.named
 	if p.init != nil { // set by listen, which has returned
 		p.init.wait()
 		p.init.adopt()
 		p.init.file.Close()
 	}
-	io.Copy(io.Discard, life)
-	life.Close()
-	p.reap(executed)
-	forget()
+	p.control.Close()
+	closeAll(p.listeners)
+	p.reap(end)
+	forget(p)
 	close(p.done)
 }
 
-// A report is one of bubblewrap's status records: the first names pid 1, the second
-// comes when the program has ended, and only if it had begun.
+// last reads to the end of control and returns the message that tells how the
+// program ended, nil if there was none.
+func (p *Proc) last() (end *cageinit.Message) {
+	for {
+		m, files, err := p.control.Receive()
+		closeAll(files)
+		if err != nil {
+			return end
+		}
+		if m.Step == cageinit.Ended {
+			end = &m
+		}
+	}
+}
+
+// A report is one of bubblewrap's status records: the first names pid 1.
 type report struct {
 	Child     int    `json:"child-pid"`
 	Namespace uint64 `json:"pid-namespace"`
-	ExitCode  *int   `json:"exit-code"`
 }
 
-// listen reads bubblewrap's reports until it ends, and returns whether the program
-// was executed.
-func (p *Proc) listen(status *os.File) (executed bool) {
+// listen reads bubblewrap's reports until it has ended, and then sees to it that the
+// cage ends, too: what it has made may wait for it without end.
+func (p *Proc) listen(status *os.File) {
+	defer close(p.named)
 	defer status.Close()
+	defer p.Kill()
 	reports := json.NewDecoder(status)
 	for {
 		var r report
 		if err := reports.Decode(&r); err != nil {
-			return executed
+			return
 		}
 		if r.Child != 0 {
 			p.found(r)
 		}
-		executed = executed || r.ExitCode != nil
 	}
 }
 
@@ -153,8 +173,9 @@ func (p *Proc) found(r report) {
 	}
 }
 
-// reap takes bubblewrap's exit status. From here on the pid is free.
-func (p *Proc) reap(executed bool) {
+// reap takes bubblewrap's exit status. From here on the pid is free. What the cage
+// said about its end is truer: bubblewrap may have been killed after it.
+func (p *Proc) reap(end *cageinit.Message) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	defer p.bwrap.file.Close()
@@ -165,9 +186,12 @@ func (p *Proc) reap(executed bool) {
 		}
 	}
 	p.reaped = true
-	if status.Signaled() {
-		p.exit = Exit{Code: 128 + int(status.Signal()), Signal: unix.SignalName(status.Signal())}
-		return
+	switch {
+	case end != nil:
+		p.exit = Exit{end.Code, end.Signal}
+	case status.Signaled():
+		p.exit = Exit{128 + int(status.Signal()), unix.SignalName(status.Signal())}
+	default:
+		p.exit = Exit{Code: status.ExitStatus()}
 	}
-	p.exit = Exit{Code: status.ExitStatus(), Cage: !executed}
 }

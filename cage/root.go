@@ -5,6 +5,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"pi-mcp/cage/cageinit"
 )
 
 // shmSize bounds the only memory-backed place that a program can write. Without a
@@ -30,6 +32,7 @@ type host struct {
 	features features
 	uid, gid int
 	void     string            // an empty file that nobody may read
+	program  string            // the first process of every cage
 	links    map[string]string // tops that are symlinks, and where they lead
 	dirs     []string          // tops that are directories
 	etc      []string          // those of etc that exist
@@ -38,8 +41,8 @@ type host struct {
 }
 
 // survey looks at the host for one start.
-func survey(f features, void string, g Grants) (host, error) {
-	h := host{features: f, uid: os.Getuid(), gid: os.Getgid(), void: void, links: make(map[string]string)}
+func survey(f features, void, program string, g Grants) (host, error) {
+	h := host{features: f, uid: os.Getuid(), gid: os.Getgid(), void: void, program: program, links: make(map[string]string)}
 	for _, top := range tops {
 		if to, err := os.Readlink("/" + top); err == nil {
 			h.links[top] = to
@@ -78,6 +81,7 @@ func (g Grants) kinds() (map[string]bool, error) {
 
 // root builds what every cage has. Nothing of it can be written but /dev/shm.
 func (p *plan) root(s Spec) {
+	p.bind("--ro-bind", input{path: p.host.program, program: true}, cageinit.Path)
 	p.system("/usr")
 	for _, top := range tops {
 		if to, ok := p.host.links[top]; ok {
@@ -95,6 +99,9 @@ func (p *plan) root(s Spec) {
 	p.add("--proc", "/proc", "--dev", "/dev", "--perms", "1777")
 	p.addIf("--size", shmSize)
 	p.add("--tmpfs", "/dev/shm", "--remount-ro", "/dev")
+	for _, target := range []string{"/proc", "/dev", "/dev/shm"} {
+		p.expect(want{target: target, number: -1, readOnly: target == "/dev"})
+	}
 	p.add("--dir", "/run", "--symlink", "../run", "/var/run", "--dir", "/tmp")
 	if s.Grants.within("/var/tmp") {
 		p.add("--dir", "/var/tmp")
@@ -114,6 +121,7 @@ func (g Grants) within(dir string) bool {
 // itself is as good as a descriptor.
 func (p *plan) system(path string) {
 	p.add("--ro-bind", path, path)
+	p.expect(want{target: path, same: input{path: path}, number: -1, readOnly: true})
 	p.mounted[path] = mount{from: input{path: path}, target: path, mode: read}
 }
 

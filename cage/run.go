@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"sync"
 )
 
@@ -35,24 +34,23 @@ func (b *Bwrap) Run(ctx context.Context, spec Spec, argv []string, limits Limits
 	if err != nil {
 		return Result{}, fmt.Errorf("cannot give the cage an empty input: %w", err)
 	}
-	defer null.Close()
 	s, err := openStreams()
 	if err != nil {
+		null.Close()
 		return Result{}, err
 	}
-	defer closeAll(s.ours[:])
-	p, err := b.launch(spec, argv, [3]*os.File{null, s.theirs[1], s.theirs[2]})
-	closeAll(s.theirs[:])
+	s.ours[0].Close()
+	s.theirs[0].Close()
+	s.theirs[0] = null
+	p, err := b.launch(ctx, spec, argv, s)
 	if err != nil {
 		return Result{}, err
 	}
+	defer closeAll(s.ours[1:])
 	defer context.AfterFunc(ctx, p.Kill)()
 	r := p.collect(s, limits)
 	if ctx.Err() != nil {
 		return r, fmt.Errorf("the cage was stopped: %w", context.Cause(ctx))
-	}
-	if r.Exit.Cage {
-		return r, fmt.Errorf("cannot make the cage: %s", reason(string(r.Stderr)))
 	}
 	return r, nil
 }
@@ -80,16 +78,4 @@ func (p *Proc) keep(from io.Reader, limit int) (kept []byte, truncated bool) {
 	p.Kill()
 	io.Copy(io.Discard, from) // what is under way until it is dead
 	return kept[:limit], true
-}
-
-// reason joins bubblewrap's message with what to do about it.
-func reason(stderr string) string {
-	message := strings.TrimSpace(stderr)
-	if message == "" {
-		message = "bubblewrap gave no reason"
-	}
-	if remedy := Explain(stderr); remedy != "" {
-		return message + "\n" + remedy
-	}
-	return message
 }

@@ -65,7 +65,7 @@ func TestRunCancelled(t *testing.T) {
 func TestRunCage(t *testing.T) {
 	b := open(t)
 	_, err := b.Run(t.Context(), cage.Spec{Dir: "/none"}, []string{"/bin/true"}, cage.Limits{})
-	if err == nil || !strings.Contains(err.Error(), "bwrap: Can't chdir to /none") || !strings.Contains(err.Error(), "choose one inside a grant") {
+	if err == nil || !strings.Contains(err.Error(), "cannot use /none as the working directory") || !strings.Contains(err.Error(), "choose one inside a grant") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package cage
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -8,39 +9,70 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"pi-mcp/cage/cageinit"
+	"pi-mcp/cage/seccomp"
 )
 
 // maxArgs is bubblewrap's own limit (MAX_ARGS in bubblewrap.c), counting what it
 // is started with and what it reads from the descriptor.
 const maxArgs = 9000
 
-// Start runs argv in a cage made to spec, and returns as soon as bubblewrap itself
-// has started: whether the cage could be made is told by Exit. argv[0] is a path in
-// the cage, and argv is shown in the host's process list. The program lives until
-// it exits, until Kill or Close, or until this process ends, however it ends.
+// Start runs argv in a cage made to spec. It returns when every mount has been
+// verified from inside and the program has been executed; argv[0] is a path in the
+// cage. When ctx ends before that, or anything is not as it must be, nothing is left
+// and the error says why. Afterwards ctx means nothing: the program lives until it
+// exits, until Kill or Close, or until this process ends, however it ends.
+//
+// Where one cage has mounts inside what another's program can write, their starts
+// wait for each other.
 //
 // The caller reads Out and Stderr to their ends and closes all three streams.
-func (b *Bwrap) Start(spec Spec, argv []string) (*Proc, error) {
+func (b *Bwrap) Start(ctx context.Context, spec Spec, argv []string) (*Proc, error) {
 	s, err := openStreams()
 	if err != nil {
 		return nil, err
 	}
-	defer closeAll(s.theirs[:])
-	p, err := b.launch(spec, argv, s.theirs)
-	if err != nil {
-		closeAll(s.ours[:])
-		return nil, err
-	}
-	p.In, p.Out, p.Stderr = s.ours[0], s.ours[1], s.ours[2]
-	return p, nil
+	return b.launch(ctx, spec, argv, s)
 }
 
-// launch starts argv with the given streams, which stay the caller's.
-func (b *Bwrap) launch(spec Spec, argv []string, streams [3]*os.File) (*Proc, error) {
+// launch takes over both ends of the streams.
+func (b *Bwrap) launch(ctx context.Context, spec Spec, argv []string, s streams) (p *Proc, err error) {
+	defer closeAll(s.theirs[:])
+	defer func() {
+		if err != nil {
+			closeAll(s.ours[:])
+		}
+	}()
+	plan, err := b.plan(spec, argv)
+	if err != nil {
+		return nil, err
+	}
+	leave, err := b.gate.enter(ctx, spec.Grants)
+	if err != nil {
+		return nil, fmt.Errorf("cannot wait until another cage is made: %w", err)
+	}
+	defer leave()
+	a, err := b.spawn(plan, spec, s.theirs)
+	if err != nil {
+		return nil, err
+	}
+	closeAll(s.theirs[:]) // or what bubblewrap says would have no end
+	a.order = spec.order(argv, a.checks)
+	if err := b.begin(ctx, a); err != nil {
+		said, _ := io.ReadAll(io.LimitReader(s.ours[2], maxReason))
+		return nil, unmade(err, string(said))
+	}
+	a.proc.In, a.proc.Out, a.proc.Stderr = s.ours[0], s.ours[1], s.ours[2]
+	return a.proc, nil
+}
+
+// plan looks at the host and plans the cage.
+func (b *Bwrap) plan(spec Spec, argv []string) (*plan, error) {
 	if err := spec.check(argv); err != nil {
 		return nil, err
 	}
-	h, err := survey(b.features, b.void, spec.Grants)
+	h, err := survey(b.features, b.void, b.program.path, spec.Grants)
 	if err != nil {
 		return nil, err
 	}
@@ -48,45 +80,53 @@ func (b *Bwrap) launch(spec Spec, argv []string, streams [3]*os.File) (*Proc, er
 	if err != nil {
 		return nil, err
 	}
-	command := append([]string{b.path, "--args", strconv.Itoa(argsFD), "--"}, argv...)
-	if n := len(command) + len(plan.args); n > maxArgs {
-		return nil, fmt.Errorf("cannot make the cage: it takes %d arguments and bubblewrap takes %d; "+
-			"name fewer paths and environment variables", n, maxArgs)
+	if n := len(b.command()) + len(plan.args); n > maxArgs {
+		return nil, fmt.Errorf("cannot make the cage: it takes %d arguments and bubblewrap takes %d; name fewer paths", n, maxArgs)
 	}
-	return b.run(plan, command, streams)
+	return plan, nil
 }
 
-// run opens what the plan needs and starts bubblewrap with it.
-func (b *Bwrap) run(plan *plan, command []string, streams [3]*os.File) (*Proc, error) {
-	inputs, err := plan.open()
+// command is what bubblewrap is started with. It says nothing about the cage: in the
+// host's process list everybody can read it.
+func (b *Bwrap) command() []string {
+	return []string{b.path, "--args", strconv.Itoa(argsFD), "--", cageinit.Path, cageinit.Command}
+}
+
+// spawn opens what the plan needs and starts bubblewrap with it.
+func (b *Bwrap) spawn(plan *plan, spec Spec, streams [3]*os.File) (*attempt, error) {
+	program, err := b.program.open()
+	if err != nil {
+		return nil, err
+	}
+	defer program.Close()
+	inputs, err := plan.open(program)
 	defer func() { closeAll(inputs) }()
 	if err != nil {
 		return nil, err
 	}
-	args, err := memory(packed(plan.args))
+	checks, err := plan.checks(inputs)
 	if err != nil {
 		return nil, err
 	}
-	defer args.Close()
-	status, statusEnd, err := pipe()
+	filter, err := seccomp.File(seccomp.Options{Unix: spec.Unix, Debug: spec.Debug})
 	if err != nil {
 		return nil, err
 	}
-	defer statusEnd.Close()
-	life, lifeEnd, err := socket(unix.SHUT_WR)
+	defer filter.Close()
+	ends, err := openEnds()
 	if err != nil {
-		status.Close()
 		return nil, err
 	}
-	defer lifeEnd.Close()
-	files := append(streams[:], args, statusEnd, lifeEnd) // argsFD, statusFD, lifeFD
-	p, err := b.spawn(command, append(files, inputs...))
+	defer closeAll(ends.theirs[:])
+	files := append(streams[:], ends.theirs[:]...) // argsFD, statusFD, cageinit.ControlFD
+	p, err := b.forkIn(append(append(files, filter), inputs...))
 	if err != nil {
-		closeAll([]*os.File{status, life})
+		ends.close()
 		return nil, err
 	}
-	go p.watch(status, life, func() { b.forget(p) })
-	return p, nil
+	p.control = ends.control
+	go p.listen(ends.status)
+	return &attempt{proc: p, args: ends.args, packed: packed(plan.args), checks: checks}, nil
 }
 
 // fork starts bubblewrap with files as its descriptors from 0 on and nothing else.
@@ -114,59 +154,35 @@ func fork(path string, argv []string, files []*os.File) (*Proc, error) {
 	return newProc(pid, pidfd)
 }
 
-// streams are both ends of a program's three streams, in the order of their
-// numbers. Input and output are sockets, because a pipe can be opened again through
-// /proc by whatever the program starts, which could then forge its output.
-type streams struct {
-	ours, theirs [3]*os.File
+// ends are both ends of what is said to bubblewrap and to what it makes.
+type ends struct {
+	args    *os.File // ours, for writing
+	status  *os.File // ours, for reading
+	control cageinit.Control
+	theirs  [3]*os.File
 }
 
-func openStreams() (s streams, err error) {
+func openEnds() (e ends, err error) {
 	defer func() {
 		if err != nil {
-			closeAll(s.ours[:])
-			closeAll(s.theirs[:])
+			e.close()
+			closeAll(e.theirs[:])
 		}
 	}()
-	for i, half := range []int{unix.SHUT_RD, unix.SHUT_WR} {
-		if s.ours[i], s.theirs[i], err = socket(half); err != nil {
-			return s, err
-		}
+	if e.args, e.theirs[0], err = socket(unix.SHUT_RD); err != nil {
+		return e, err
 	}
-	s.ours[2], s.theirs[2], err = pipe()
-	return s, err
+	if e.status, e.theirs[1], err = pipe(); err != nil {
+		return e, err
+	}
+	e.control, e.theirs[2], err = cageinit.Pair()
+	return e, err
 }
 
-// socket returns two connected ends, of which ours is shut in the direction half.
-func socket(half int) (ours, theirs *os.File, err error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, nil, fmt.Errorf("cannot make a stream for the cage: %w", err)
-	}
-	theirs = os.NewFile(uintptr(fds[1]), "stream")
-	if err := unix.Shutdown(fds[0], half); err != nil {
-		return nil, nil, fmt.Errorf("cannot make a stream for the cage: %w", err)
-	}
-	return polled(fds[0]), theirs, nil
-}
-
-// pipe returns our reading end and their writing end.
-func pipe() (ours, theirs *os.File, err error) {
-	var fds [2]int
-	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
-		return nil, nil, fmt.Errorf("cannot make a pipe for the cage: %w", err)
-	}
-	return polled(fds[0]), os.NewFile(uintptr(fds[1]), "pipe"), nil
-}
-
-// polled hands fd to the runtime's poller, so that waiting on it takes no thread.
-func polled(fd int) *os.File {
-	unix.SetNonblock(fd, true) // fails only for what is not a descriptor
-	return os.NewFile(uintptr(fd), "cage")
-}
-
-func closeAll[F io.Closer](files []F) {
-	for _, f := range files {
-		f.Close() // a nil *os.File only returns an error
+// close closes our ends.
+func (e ends) close() {
+	closeAll([]*os.File{e.args, e.status})
+	if e.control.UnixConn != nil {
+		e.control.Close()
 	}
 }

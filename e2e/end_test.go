@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"database/sql"
 	"fmt"
 	"os"
 	"slices"
@@ -8,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	_ "modernc.org/sqlite" // to lock a database from outside
 )
 
 // crew starts three agents that a server has to stop: an idle one, a busy one, and
@@ -155,4 +158,39 @@ func TestSignalAfterStdin(t *testing.T) {
 		t.Errorf("exit code %d\n%s", code, c.stderr.String())
 	}
 	stopped(t, w, ids)
+}
+
+// A database that another process keeps locked holds the stop up for no agent: all
+// processes end, and the next server writes down what this one could not.
+func TestStopWithLockedDatabase(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.wire(nil)
+	c.hello()
+	ids := []string{c.do("run", nil).ID, c.do("run", nil).ID}
+	unlock := lockDatabase(t, w.path("state", "db"))
+	must(t, c.in.Close())
+	c.exit()
+	w.quiet()
+	unlock()
+	next := w.client()
+	for _, id := range ids {
+		if i := next.info(id); i.State != "exited" || i.Lifecycle.SelfExits != 0 {
+			t.Errorf("%+v", i)
+		}
+	}
+}
+
+// lockDatabase takes the write lock of a database as another process would.
+func lockDatabase(t *testing.T, path string) (unlock func()) {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate&_pragma=busy_timeout(5000)")
+	must(t, err)
+	tx, err := db.BeginTx(t.Context(), nil)
+	must(t, err)
+	return func() {
+		t.Helper()
+		must(t, tx.Rollback())
+		must(t, db.Close())
+	}
 }

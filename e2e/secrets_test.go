@@ -118,7 +118,7 @@ func TestF32Secrets(t *testing.T) {
 	}
 	c.let(a, "go")
 	answer := c.settled(a.ID, 1).text()
-	has(t, "the control: what the agent sees", answer, "AGENT_ID="+a.ID, "--mode")
+	has(t, "the control: what the agent sees", answer, "AGENT_ID="+a.ID, "cage-init")
 	inside, err := os.ReadFile(filepath.Join(a.Artifacts.Tmp, "proc.txt"))
 	must(t, err)
 	call[obj](c, "read", obj{"agent_id": a.ID, "max_bytes": 4 << 20})

@@ -25,15 +25,22 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // buildDir is where the fake pi is built, by the first test that needs it.
 var buildDir = sync.OnceValue(func() string { return filepath.Join(os.TempDir(), fmt.Sprint("mcpserver-test-", os.Getpid())) })
 
-var fakePi = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(buildDir(), "pi")
-	build := exec.Command("go", "build", "-o", path, "../e2e/fakepi")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("cannot build the fake pi: %w\n%s", err, out)
-	}
-	return path, nil
-})
+var fakePi = built("pi", "../e2e/fakepi")
+
+// initProgram is the first process of every cage.
+var initProgram = built("pi-mcp", "../cmd/pi-mcp")
+
+func built(name, pkg string) func() (string, error) {
+	return sync.OnceValues(func() (string, error) {
+		path := filepath.Join(buildDir(), name)
+		build := exec.Command("go", "build", "-o", path, pkg)
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("cannot build %s: %w\n%s", pkg, err, out)
+		}
+		return path, nil
+	})
+}
 
 func TestMain(m *testing.M) {
 	// A Go process that blocks in a system call at the wrong moment can freeze
@@ -64,6 +71,8 @@ func newWorld(t testing.TB) *world {
 	w := &world{t: t, dir: t.TempDir(), who: agent.Caller{Group: "default"}}
 	built, err := fakePi()
 	must(t, err)
+	first, err := initProgram()
+	must(t, err)
 	for _, d := range []string{"pi", "state", "host"} {
 		must(t, os.Mkdir(filepath.Join(w.dir, d), 0o755))
 	}
@@ -76,7 +85,7 @@ func newWorld(t testing.TB) *world {
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	w.sup, err = agent.New(t.Context(), agent.Config{
 		Store: w.db, Artifacts: w.files, StateDir: filepath.Join(w.dir, "state"), HostPi: filepath.Join(w.dir, "host"),
-		Path: os.Getenv("PATH"), Pi: filepath.Join(w.dir, "pi", "pi"), Provider: "fake", Model: "plain",
+		Path: os.Getenv("PATH"), Pi: filepath.Join(w.dir, "pi", "pi"), Init: first, Provider: "fake", Model: "plain",
 		Limits: agent.DefaultLimits(), Log: log,
 	})
 	must(t, err)

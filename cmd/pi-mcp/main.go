@@ -10,12 +10,17 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v3"
+
+	"pi-mcp/cage/cageinit"
 )
 
 // version is set by the build.
 var version = "devel"
 
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == cageinit.Command {
+		cageinit.Main()
+	}
 	defer keepAwake()()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()

@@ -113,6 +113,7 @@ func config(ctx context.Context, cmd *cli.Command, log *slog.Logger) (agent.Conf
 		Store: db, Artifacts: files, StateDir: state, HostPi: pi.HostDir(), Home: home,
 		Protected: []string{path, path + "-wal", path + "-shm", filepath.Join(filepath.Dir(path), "owners")},
 		Path:      os.Getenv("PATH"), Pi: cmd.String("pi"), Node: cmd.String("node"), Bwrap: cmd.String("bwrap"),
+		Init:     "/proc/self/exe", // also when an upgrade has replaced the file
 		Provider: cmd.String("provider"), Model: cmd.String("model"),
 		RefreshPause: cmd.Value("refresh-pause").(time.Duration),
 		Handshake:    max(cmd.Value("handshake").(time.Duration), 1),

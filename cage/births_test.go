@@ -1,0 +1,163 @@
+package cage_test
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"pi-mcp/cage"
+)
+
+// orphan starts a process of the given name whose session's first process has ended, as
+// a bubblewrap that was killed in the middle leaves it, and returns both and when the
+// session began.
+func orphan(t *testing.T, name string) (session, pid int, begun uint64) {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), name)
+	if err := os.Symlink(tool(t, "sleep"), program); err != nil {
+		t.Fatal(err)
+	}
+	leader := exec.Command("/bin/sh", "-c", program+" "+marker(30)+" >/dev/null 2>&1 & echo $!; read x")
+	leader.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	in, err := leader.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := leader.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := leader.Start(); err != nil {
+		t.Fatal(err)
+	}
+	session, begun = leader.Process.Pid, cage.StartTime(t, leader.Process.Pid)
+	fmt.Sscan(readLine(t, out), &pid)
+	for comm := ""; comm != name; { // until it has executed the program
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		comm = strings.TrimSpace(string(text))
+	}
+	in.Close()
+	leader.Wait()
+	t.Cleanup(func() { syscall.Kill(pid, syscall.SIGKILL) })
+	return session, pid, begun
+}
+
+func running(t *testing.T, pid int) bool {
+	t.Helper()
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	return rest != "" && rest[0] != 'Z'
+}
+
+// TestHalfMade: what a killed bubblewrap leaves is found by its session, and nothing
+// else is taken for it.
+func TestHalfMade(t *testing.T) {
+	t.Parallel()
+	session, pid, begun := orphan(t, "bwrap")
+	other, bystander, since := orphan(t, "innocent")
+	for _, wrong := range []struct {
+		pid   int
+		start uint64
+		boot  string
+	}{{session, begun + 1<<20, cage.BootID()}, {session, begun, "another"}, {session, begun - 6001, cage.BootID()}, {other, since, cage.BootID()}} {
+		if err := cage.KillStale(wrong.pid, wrong.start, wrong.boot); err != nil {
+			t.Error(err)
+		}
+	}
+	if !running(t, pid) || !running(t, bystander) {
+		t.Fatal("another process was killed")
+	}
+	if err := cage.KillStale(session, begun, cage.BootID()); err != nil {
+		t.Fatal(err)
+	}
+	if running(t, pid) {
+		t.Error("it is still running")
+	}
+}
+
+// TestSweep: Open ends what a dead server left half made, and leaves alone what a
+// living one is making.
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	own := cage.StartTime(t, os.Getpid())
+	for server, swept := range map[string]bool{
+		fmt.Sprintf("%d.%d", os.Getpid(), own):   false,
+		fmt.Sprintf("%d.%d", os.Getpid(), own+1): true,
+	} {
+		session, pid, begun := orphan(t, "bwrap")
+		c := config(t)
+		note := fmt.Sprintf("%s/births/%s.%d.%d.%s", c.StateDir, server, session, begun, cage.BootID())
+		if err := os.MkdirAll(filepath.Dir(note), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{note, filepath.Dir(note) + "/something else"} {
+			if err := os.WriteFile(name, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b, err := cage.Open(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Close()
+		if running(t, pid) == swept {
+			t.Errorf("by %s: running %v", server, !swept)
+		}
+		if _, err := os.Stat(note); (err == nil) == swept {
+			t.Errorf("by %s: the note: %v", server, err)
+		}
+	}
+}
+
+// TestKilledWhileStarting: a server that is killed at any moment of a start leaves
+// nothing once the next one has begun, neither a process nor a note.
+func TestKilledWhileStarting(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	bwrap := filepath.Join(dir, "bwrap")
+	text, err := os.ReadFile(tool(t, "bwrap"))
+	if err == nil {
+		err = os.WriteFile(bwrap, text, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 40 {
+		server := exec.Command(os.Args[0], "/bin/sleep", marker(31))
+		server.Env = append(os.Environ(), serverVar+"="+dir, initVar+"="+initProgram, bwrapVar+"="+bwrap)
+		out, err := server.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := server.Start(); err != nil {
+			t.Fatal(err)
+		}
+		bufio.NewReader(out).ReadString('\n') // it begins
+		for begin := time.Now(); time.Since(begin) < time.Duration(i)*500*time.Microsecond; {
+			runtime.Gosched()
+		}
+		server.Process.Kill()
+		server.Wait()
+		b, err := cage.Open(cage.Config{Init: initProgram, StateDir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Close()
+		for _, word := range []string{bwrap, marker(31)} {
+			gone(t, alive(processes(t, word)))
+		}
+		if notes, _ := os.ReadDir(dir + "/births"); len(notes) > 0 {
+			t.Errorf("a note is left: %v", notes)
+		}
+	}
+}
