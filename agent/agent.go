@@ -10,6 +10,7 @@ import (
 	"pi-mcp/agent/pirpc"
 	"pi-mcp/artifacts"
 	"pi-mcp/cage"
+	"pi-mcp/cage/egress"
 	"pi-mcp/store"
 )
 
@@ -30,6 +31,7 @@ type liveAgent struct {
 	ready  chan error    // takes one value: how the start went
 	queued atomic.Int64  // messages that pi has queued
 	files  atomic.Pointer[logs]
+	proxy  atomic.Pointer[egress.Proxy] // nil with policy host and before ready
 
 	warnings []string // of the rules it was started with; not changed once it is known
 
@@ -203,6 +205,7 @@ func (a *liveAgent) finish() {
 // exited takes the end of the process.
 func (a *liveAgent) exited(e cage.Exit) {
 	a.turn.drop()
+	a.disconnect()
 	code := e.Code
 	a.row.ExitCode = &code
 	switch a.cause {

@@ -25,6 +25,7 @@ type Info struct {
 	Mounts      Mounts  `json:"mounts"`
 	// Not stored: they are about the file system as the start found it.
 	Warnings  []string `json:"warnings" jsonschema:"what the mounts do not protect although one might think so; about the live process, empty without one"`
+	Network   Network  `json:"network"`
 	Cwd       string   `json:"cwd"`
 	SessionID string   `json:"session_id"`
 	PID       *int     `json:"pid" jsonschema:"the host's pid of the cage; null when no process is live"`
@@ -143,6 +144,7 @@ func infoOf(row *store.Agent, paths artifacts.Paths, live *liveAgent) Info {
 		Provider: row.Provider, Model: row.Model,
 		ContextSize: positive(row.ContextSize), Thinking: filled(row.Thinking),
 		Mounts:   Mounts{Write: list(row.Write), Read: list(row.Read), Denied: list(row.Denied)},
+		Network:  Network{Policy: policyOf(row.Network).Strings(), BytesOut: row.BytesOut, BytesIn: row.BytesIn},
 		Warnings: []string{}, Cwd: row.Cwd, SessionID: row.ID,
 		CreatedAt: stamp(row.Created), UpdatedAt: stamp(row.Updated), LastActivityAt: stamp(row.LastActivity),
 		Messages:     messages(row.Messages),
@@ -167,6 +169,7 @@ func infoOf(row *store.Agent, paths artifacts.Paths, live *liveAgent) Info {
 	if live != nil {
 		i.Logs = live.logs()
 		i.Warnings = list(live.warnings)
+		i.Network = live.network(i.Network)
 		i.QueueLength = int(live.queued.Load())
 	}
 	return i

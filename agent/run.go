@@ -19,6 +19,7 @@ type RunRequest struct {
 	Name            string // default provider/model
 	Cwd             string // a directory inside the grants; default the cage's /tmp
 	Grants          cage.Grants
+	Network         string  // what it may reach; see egress.Parse
 	Callback        string  // the agent that each settle is told to
 	AccessToken     string  // whose group the agent goes to; default the caller's
 	Prompt          *string // the first turn
@@ -140,6 +141,10 @@ func (s *Supervisor) plan(req RunRequest) (store.Agent, error) {
 	if err != nil {
 		return store.Agent{}, err
 	}
+	network, err := s.checkNetwork(req.Network)
+	if err != nil {
+		return store.Agent{}, err
+	}
 	id, err := uuid.NewV7()
 	if err != nil {
 		return store.Agent{}, err
@@ -149,7 +154,8 @@ func (s *Supervisor) plan(req RunRequest) (store.Agent, error) {
 		ID: id.String(), Name: req.Name, Provider: req.Provider, Model: req.Model,
 		Thinking: req.Thinking, Cwd: cwd,
 		Write: grants.Write, Read: grants.Read, Denied: grants.Denied,
-		State: string(Starting), Living: true, Owner: s.cfg.Store.Owner(),
+		Network: network.String(),
+		State:   string(Starting), Living: true, Owner: s.cfg.Store.Owner(),
 		Created: now, Updated: now, LastActivity: now,
 	}
 	if req.ContextSize != nil {

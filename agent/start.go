@@ -16,6 +16,7 @@ import (
 	"pi-mcp/agent/pirpc"
 	"pi-mcp/artifacts"
 	"pi-mcp/cage"
+	"pi-mcp/cage/egress"
 	"pi-mcp/store"
 )
 
@@ -28,6 +29,7 @@ type launch struct {
 	bwrap      *cage.Bwrap
 	cache      string // the warmed compile cache; "" without one
 	credential pi.Credential
+	modelHost  string      // host:port, "" before the first handshake with a provider of pi's own
 	grants     cage.Grants // resolved afresh, with the automatic ones
 	warnings   []string    // about them
 }
@@ -93,7 +95,7 @@ func (s *Supervisor) start(ctx context.Context, a *liveAgent, l launch) error {
 // launch makes the process and has the first words with pi. It tells loop how
 // that went, exactly once.
 func (a *liveAgent) launch(ctx context.Context, l launch) {
-	dir, err := a.furnish(l)
+	dir, err := a.furnish(&l)
 	if err != nil {
 		a.tell(func() { a.failed(dir, &StartError{Step: "making its directory", Reason: err.Error()}) })
 		return
@@ -124,7 +126,7 @@ func (a *liveAgent) greet(ctx context.Context, p *process) error {
 	answered := make(chan error, 1)
 	var decided sync.Once // the answer or the deadline, whichever is first
 	err := p.pi.Send("get_state", nil, func(r pirpc.Response) {
-		err := a.checkState(r)
+		err := a.checkState(r, p)
 		decided.Do(func() {
 			if err == nil {
 				// From the reader, so that what pi says next comes after it.
@@ -147,20 +149,22 @@ func (a *liveAgent) greet(ctx context.Context, p *process) error {
 
 // checkState looks at the handshake's answer. pi takes patterns for models, and
 // other models for unknown names; then a context_size is set for a model that is
-// not used, and would be lost without a word.
-func (a *liveAgent) checkState(r pirpc.Response) error {
+// not used, and would be lost without a word. Where the model is goes into p.
+func (a *liveAgent) checkState(r pirpc.Response, p *process) error {
 	if err := answerError("get_state", r); err != nil {
 		return err
 	}
 	var state struct {
 		Model struct {
 			ID            string
+			BaseURL       string
 			ContextWindow int64
 		}
 	}
 	if err := json.Unmarshal(r.Data, &state); err != nil {
 		return fmt.Errorf("its answer to get_state is no state: %w", err)
 	}
+	p.modelHost = hostPort(state.Model.BaseURL)
 	if size := a.row.ContextSize; size > 0 && state.Model.ContextWindow != pi.Window(size) {
 		return &ArgError{"context_size", fmt.Sprintf("cannot be applied, because pi took model %q for %q: pass the model's exact id, or leave context_size out", state.Model.ID, a.row.Model)}
 	}
@@ -168,7 +172,7 @@ func (a *liveAgent) checkState(r pirpc.Response) error {
 }
 
 // furnish makes the agent's directory, or what of it is made anew each time.
-func (a *liveAgent) furnish(l launch) (*artifacts.Dir, error) {
+func (a *liveAgent) furnish(l *launch) (*artifacts.Dir, error) {
 	all := a.sup.cfg.Artifacts
 	if !a.row.Ready { // a start that was stopped early may or may not have made it
 		err := all.Create(a.id, pi.SessionHeader(a.id, a.row.Cwd, a.row.Created))
@@ -190,6 +194,7 @@ func (a *liveAgent) furnish(l launch) (*artifacts.Dir, error) {
 	if err != nil {
 		return dir, err
 	}
+	l.modelHost = modelHost(a.row.ModelHost, files, a.row.Provider, a.row.Model)
 	return dir, dir.WritePi(files)
 }
 
@@ -221,6 +226,8 @@ type process struct {
 	logs  *logs
 	said  *tail
 	heard chan struct{} // closed when stderr has ended
+
+	modelHost string // host:port, set with the handshake's answer
 }
 
 // spawn starts the cage with pi in it. What it opened is closed on failure.
@@ -325,6 +332,12 @@ func (p *process) failure(ctx context.Context, err error) error {
 func (a *liveAgent) attached(p *process) {
 	a.proc, a.pi, a.dir, a.said = p.proc, p.pi, p.dir, p.said
 	go a.watch(p)
+	if a.row.ModelHost == "" {
+		// Only now, when pi's directory and HOME are new: later an agent may have
+		// changed what pi says.
+		a.row.ModelHost = p.modelHost
+	}
+	a.connect(p)
 	if a.state == Stopping { // stopped between the answer and here
 		a.ready <- errStopped
 		a.release(errStopped)
@@ -406,7 +419,12 @@ func (a *liveAgent) spec(l launch) cage.Spec {
 		binds = append(binds, cage.Bind{Source: l.cache, Target: cacheTarget})
 		env = append(env, "NODE_COMPILE_CACHE="+cacheTarget)
 	}
-	return cage.Spec{Grants: l.grants, Binds: binds, Env: env, Dir: a.row.Cwd, Network: true}
+	spec := cage.Spec{Grants: l.grants, Binds: binds, Env: env, Dir: a.row.Cwd, Network: true}
+	if policyOf(a.row.Network) != egress.Host {
+		spec.Network, spec.Listen = false, []string{proxyAddress}
+		spec.Env = append(spec.Env, proxyEnv(l.modelHost)...)
+	}
+	return spec
 }
 
 // answerError is what is wrong with an answer of pi's, nil if nothing is.

@@ -12,12 +12,14 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"net/netip"
 	"os"
 	"sync"
 	"time"
 
 	"pi-mcp/artifacts"
 	"pi-mcp/cage"
+	"pi-mcp/cage/egress"
 	"pi-mcp/store"
 )
 
@@ -38,6 +40,9 @@ type Config struct {
 
 	Provider string // of a run that names none; default deepseek
 	Model    string // of a run that names none; default deepseek-flash
+
+	Network     egress.Policy    // of a run that names none; default egress.Internet
+	EgressAllow []netip.AddrPort // local addresses that agents may reach all the same; may be empty
 
 	RefreshPause time.Duration // between two agents of the background lap; 0: no lap
 	Handshake    time.Duration // for pi's first answer; default 60 s
@@ -71,6 +76,7 @@ func (c *Config) fill() error {
 	}
 	def(&c.Provider, "deepseek")
 	def(&c.Model, "deepseek-flash")
+	def(&c.Network, egress.Internet)
 	def(&c.Handshake, 60*time.Second)
 	def(&c.Grace, 3*time.Second)
 	def(&c.CloseGrace, time.Second)

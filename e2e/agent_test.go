@@ -40,6 +40,12 @@ type info struct {
 		Retries, Rips int64
 		SelfExits     int64 `json:"self_exits"`
 	} `json:"lifecycle"`
+	Network struct {
+		Policy               []string
+		Connections, Refused int64
+		BytesOut             int64 `json:"bytes_out"`
+		BytesIn              int64 `json:"bytes_in"`
+	} `json:"network"`
 	Artifacts struct{ Dir, Session, Tmp string } `json:"artifacts"`
 	Text      *string                            `json:"last_assistant_text"`
 

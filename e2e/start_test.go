@@ -54,6 +54,7 @@ func TestF42GoodFlags(t *testing.T) {
 		"provider": "fake", "model": "plain", "pi": w.path("pi", "pi"), "node": "node", "bwrap": "bwrap",
 		"refresh-pause": "0", "handshake": "1m", "grace": "1.5", "max-agents": "2", "max-group-agents": "none",
 		"max-message": "64KiB", "max-stdout": "1MiB", "max-stderr": "1GiB", "log-level": "debug",
+		"network": "github.com, *.npmjs.org:443", "egress-allow": "10.0.0.7:443,[fd00::1]:80",
 	}
 	var flags, env []string
 	for _, name := range w.flagNames() {
@@ -104,6 +105,8 @@ func TestF42BadFlags(t *testing.T) {
 		{args: []string{"no-such-command"}, says: []string{"no-such-command", "--help"}},
 		{args: []string{"serve", "more"}, says: []string{"more", "--help"}},
 		{args: []string{"--transport", "pigeon"}, says: []string{"--transport", "pigeon"}},
+		{args: []string{"--network", "a/b"}, says: []string{"--network", "a/b"}},
+		{args: []string{"--egress-allow", "10.0.0.7"}, says: []string{"--egress-allow", "10.0.0.7", "ADDRESS:PORT"}},
 		{args: []string{"--log-level", "loud"}, says: []string{"--log-level", "loud"}},
 		{args: []string{"--db", file + "/db"}, says: []string{"--db", file + "/db"}},
 		{args: []string{"--db", "/proc/pi-mcp/db"}, says: []string{"--db", "/proc/pi-mcp"}},

@@ -13,7 +13,7 @@ import (
 var options = map[string][]args{
 	"list": {{"states": []string{"exited", "idle"}, "limit": 5, "cursor": "ffffffff-ffff-7fff-bfff-ffffffffffff"}},
 	"run": {{"provider": "fake", "model": "plain", "context_size": 20000, "write": []string{}, "read": []string{}, "denied": []string{},
-		"access_token": "a token of another", "prompt": "hello", "name": "n", "cwd": "/tmp", "thinking": "low"}},
+		"access_token": "a token of another", "prompt": "hello", "name": "n", "cwd": "/tmp", "thinking": "low", "network": "provider"}},
 	"resurrect":    {{"prompt": "hello"}},
 	"send_message": {{"mode": "steer", "resurrect": true}},
 	"abort":        {{"clear_queue": false}},

@@ -32,6 +32,7 @@ type runIn struct {
 	Prompt          *string  `json:"prompt,omitempty" jsonschema:"the first message"`
 	Name            *string  `json:"name,omitempty" jsonschema:"a name for people; default provider/model"`
 	Cwd             *string  `json:"cwd,omitempty" jsonschema:"working directory, inside write or read; default the agent's own /tmp"`
+	Network         *string  `json:"network,omitempty" jsonschema:"what it may reach: provider (its model only), internet (public addresses), host (this machine's own network), or hosts such as github.com, *.npmjs.org:443; default: the server's"`
 	Thinking        *string  `json:"thinking,omitempty" jsonschema:"how much the model thinks; default: pi's own"`
 }
 
@@ -40,14 +41,14 @@ func (s *Server) run(ctx context.Context, who agent.Caller, in runIn) (agent.Run
 		name  string
 		value *string
 	}{{"provider", in.Provider}, {"model", in.Model}, {"name", in.Name}, {"cwd", in.Cwd},
-		{"callback_agent_id", in.CallbackAgentID}, {"access_token", in.AccessToken}} {
+		{"network", in.Network}, {"callback_agent_id", in.CallbackAgentID}, {"access_token", in.AccessToken}} {
 		if f.value != nil && *f.value == "" {
 			return agent.RunResult{}, &agent.ArgError{Arg: f.name, Reason: "must not be empty: leave it out for the default"}
 		}
 	}
 	return s.sup.Run(ctx, who, agent.RunRequest{
 		Provider: or(in.Provider), Model: or(in.Model), ContextSize: in.ContextSize,
-		Thinking: or(in.Thinking), Name: or(in.Name), Cwd: or(in.Cwd),
+		Thinking: or(in.Thinking), Name: or(in.Name), Cwd: or(in.Cwd), Network: or(in.Network),
 		Grants:   cage.Grants{Write: in.Write, Read: in.Read, Denied: in.Denied},
 		Callback: or(in.CallbackAgentID), AccessToken: or(in.AccessToken), Prompt: in.Prompt,
 	})

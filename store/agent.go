@@ -17,6 +17,8 @@ type Agent struct {
 	Thinking, Cwd         string
 	Write, Read, Denied   []string // host paths
 	Callback              string   // the agent that is told; "": none
+	Network               string   // what it may reach, as text; "": nothing was said
+	ModelHost             string   // host:port of its model; "": not known yet
 
 	State  string // a name that the caller gives meaning to
 	Resume string // state to go back to if a start fails; "": a first start
@@ -51,6 +53,7 @@ type Agent struct {
 	ExitCode                               *int
 	Retries, Rips, SelfExits               int64
 	StdoutBytes, StderrBytes, SessionBytes int64
+	BytesOut, BytesIn                      int64 // through the network, of all its processes
 }
 
 // Messages counts the messages of a session.

@@ -25,7 +25,7 @@ func (a *Agent) columns() []column {
 		{`name`, &a.Name}, {`provider`, &a.Provider}, {`model`, &a.Model},
 		{`context_size`, &a.ContextSize}, {`thinking`, &a.Thinking}, {`cwd`, &a.Cwd},
 		{`writable`, list{&a.Write}}, {`readable`, list{&a.Read}}, {`denied`, list{&a.Denied}},
-		{`callback`, &a.Callback},
+		{`callback`, &a.Callback}, {`network`, &a.Network}, {`model_host`, &a.ModelHost},
 
 		{`state`, &a.State}, {`resume`, &a.Resume}, {`ready`, &a.Ready},
 		{`living`, &a.Living}, {`removing`, &a.Removing}, {`owner`, &a.Owner},
@@ -43,7 +43,7 @@ func (a *Agent) columns() []column {
 		{`last_error`, &a.LastError}, {`exit_code`, &a.ExitCode},
 		{`retries`, &a.Retries}, {`rips`, &a.Rips}, {`self_exits`, &a.SelfExits},
 		{`stdout_bytes`, &a.StdoutBytes}, {`stderr_bytes`, &a.StderrBytes},
-		{`session_bytes`, &a.SessionBytes},
+		{`session_bytes`, &a.SessionBytes}, {`bytes_out`, &a.BytesOut}, {`bytes_in`, &a.BytesIn},
 
 		{`last_text_bytes`, &a.LastTextBytes}, {`last_text`, &a.LastText},
 	}

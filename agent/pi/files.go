@@ -148,3 +148,24 @@ func mcpFile(m MCP) object {
 	}
 	return object{"mcpServers": object{"pi-mcp": server}}
 }
+
+// BaseURL returns the address that the host's models.json gives for the model, and
+// "" for one that pi itself knows. files are what Files returned.
+func BaseURL(files map[string][]byte, provider, model string) string {
+	var content struct {
+		Providers map[string]struct {
+			BaseURL string
+			Models  []struct{ ID, BaseURL string }
+		}
+	}
+	if json.Unmarshal(files["models.json"], &content) != nil {
+		return ""
+	}
+	def := content.Providers[provider]
+	for _, m := range def.Models {
+		if m.ID == model && m.BaseURL != "" {
+			return m.BaseURL
+		}
+	}
+	return def.BaseURL
+}

@@ -27,6 +27,8 @@ func flags() []cli.Flag {
 		text("pi", "", "the pi to run (default: pi in PATH)"),
 		text("node", "", "the Node.js to run pi with (default: found beside pi or in PATH)"),
 		text("bwrap", "", "the bubblewrap to use (default: bwrap in PATH)"),
+		text("network", "internet", "what agents may reach: provider (their model only), internet (public addresses), host (this machine's own network), or hosts such as github.com, *.npmjs.org:443"),
+		text("egress-allow", "", "local addresses that agents may reach all the same, as ADDRESS:PORT, separated by commas"),
 		duration("refresh-pause", time.Second, "pause between two agents of the background lap, which refreshes numbers and takes over agents of servers that died; 0 turns it off"),
 		duration("handshake", 60*time.Second, "how long a new pi may take to answer"),
 		duration("grace", 3*time.Second, "how long a stopped pi may take to end by itself"),

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -14,6 +16,7 @@ import (
 	"pi-mcp/agent"
 	"pi-mcp/agent/pi"
 	"pi-mcp/artifacts"
+	"pi-mcp/cage/egress"
 	"pi-mcp/mcpserver"
 	"pi-mcp/store"
 )
@@ -51,6 +54,23 @@ func serve(ctx context.Context, cmd *cli.Command) (err error) {
 	}
 	srv := mcpserver.New(mcpserver.Config{Supervisor: sup, Version: version, Log: log})
 	return srv.Stdio(ctx, who, sup.Close)
+}
+
+// egressOf reads the flags about the agents' network.
+func egressOf(network, allow string) (egress.Policy, []netip.AddrPort, error) {
+	policy, err := egress.Parse([]string{network})
+	if err != nil {
+		return "", nil, fmt.Errorf("--network: %w", err)
+	}
+	var all []netip.AddrPort
+	for _, text := range strings.FieldsFunc(allow, func(r rune) bool { return r == ',' || r == ' ' }) {
+		addr, err := netip.ParseAddrPort(text)
+		if err != nil {
+			return "", nil, fmt.Errorf("--egress-allow %q: write ADDRESS:PORT, such as 10.0.0.7:443", text)
+		}
+		all = append(all, addr)
+	}
+	return policy, all, nil
 }
 
 // closeStore closes the database. One that another process keeps locked is left:
@@ -105,6 +125,10 @@ func config(ctx context.Context, cmd *cli.Command, log *slog.Logger) (agent.Conf
 	if err := os.MkdirAll(state, 0o700); err != nil {
 		return agent.Config{}, errors.Join(fmt.Errorf("--db: %w", err), db.Close())
 	}
+	network, allow, err := egressOf(cmd.String("network"), cmd.String("egress-allow"))
+	if err != nil {
+		return agent.Config{}, errors.Join(err, db.Close())
+	}
 	home, err := os.UserHomeDir()
 	if err != nil {
 		home = "" // a user without one has nothing to protect there
@@ -113,7 +137,8 @@ func config(ctx context.Context, cmd *cli.Command, log *slog.Logger) (agent.Conf
 		Store: db, Artifacts: files, StateDir: state, HostPi: pi.HostDir(), Home: home,
 		Protected: []string{path, path + "-wal", path + "-shm", filepath.Join(filepath.Dir(path), "owners")},
 		Path:      os.Getenv("PATH"), Pi: cmd.String("pi"), Node: cmd.String("node"), Bwrap: cmd.String("bwrap"),
-		Init:     "/proc/self/exe", // also when an upgrade has replaced the file
+		Init:    "/proc/self/exe", // also when an upgrade has replaced the file
+		Network: network, EgressAllow: allow,
 		Provider: cmd.String("provider"), Model: cmd.String("model"),
 		RefreshPause: cmd.Value("refresh-pause").(time.Duration),
 		Handshake:    max(cmd.Value("handshake").(time.Duration), 1),

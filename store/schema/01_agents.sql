@@ -33,6 +33,8 @@ create table agents (
   readable      text not null,
   denied        text not null,
   callback      text not null,         -- '': nobody is told
+  network       text not null,         -- what it may reach
+  model_host    text not null,         -- '': not known yet
 
   state         text not null,
   resume        text not null,         -- state to go back to when a start fails
@@ -69,6 +71,8 @@ create table agents (
   stdout_bytes       integer not null,
   stderr_bytes       integer not null,
   session_bytes      integer not null,
+  bytes_out          integer not null,
+  bytes_in           integer not null,
 
   -- Last, since it is long: what is read of the columns above never touches the
   -- pages that it overflows to.
