@@ -60,9 +60,11 @@ func TestAbort(t *testing.T) {
 	if idle.Aborted || idle.State != agent.Idle {
 		t.Errorf("abort of an idle agent: %+v", idle)
 	}
+	running := filepath.Join(w.files.Paths(a.AgentID).Tmp, "running")
 	for n, clear := range []bool{true, false} {
-		w.send(a.AgentID, act(record("agent_start"), do("wait_file", "/tmp/never")))
-		w.untilState(a.AgentID, agent.Active)
+		w.send(a.AgentID, act(record("agent_start"), do("touch", "/tmp/running"), do("wait_file", "/tmp/never")))
+		waitFile(t, running)
+		must(t, os.Remove(running))
 		w.send(a.AgentID, "queued")
 		res, err := w.sup.Abort(t.Context(), w.who, a.AgentID, clear)
 		must(t, err)
@@ -72,6 +74,21 @@ func TestAbort(t *testing.T) {
 		if i := w.info(a.AgentID); i.PID == nil || i.SettleCount != int64(n+1) {
 			t.Errorf("after the abort: pid %v, %d settles", i.PID, i.SettleCount)
 		}
+	}
+}
+
+// A prompt that is aborted before it became a run leaves an idle agent.
+func TestAbortBeforeTheRun(t *testing.T) {
+	w := newWorld(t)
+	a := w.run(agent.RunRequest{})
+	w.send(a.AgentID, act(do("wait_file", "/tmp/never"))) // no agent_start, so no agent_settled
+	res, err := w.sup.Abort(t.Context(), w.who, a.AgentID, true)
+	must(t, err)
+	if !res.Aborted || res.State != agent.Idle {
+		t.Errorf("abort: %+v", res)
+	}
+	if i := w.info(a.AgentID); i.State != agent.Idle || i.SettleCount != 0 {
+		t.Errorf("it is %s with %d settles", i.State, i.SettleCount)
 	}
 }
 

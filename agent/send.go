@@ -200,6 +200,16 @@ func sendError(err error) error {
 	return err
 }
 
+// aborted takes pi's answer to an abort: its session is idle. A prompt that had
+// not become a run by then will not, and no settle follows.
+func (a *liveAgent) aborted(r pirpc.Response) {
+	if r.Err != nil || !r.Success || a.turn.running || a.turn.settling > 0 {
+		return
+	}
+	a.turn.accepted = 0
+	a.moveIfLive(Handled)
+}
+
 // An AbortResult says what an abort ended.
 type AbortResult struct {
 	AgentID string   `json:"agent_id"`
@@ -288,6 +298,7 @@ func (a *liveAgent) abortNow(clear bool, reply func(AbortResult, error)) {
 	}
 	err := a.pi.Send("abort", nil, func(r pirpc.Response) {
 		a.tell(func() {
+			a.aborted(r)
 			a.whenSettled(func() {
 				res.Aborted, res.State = r.Success, a.state.Public()
 				reply(res, sendError(answerError("abort", r)))

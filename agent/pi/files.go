@@ -27,6 +27,8 @@ type FilesConfig struct {
 	ContextSize int64
 	// MCP is the server that the agent may call. Nil: none.
 	MCP *MCP
+	// Told is added to pi's system prompt. Zero: nothing.
+	Told string
 }
 
 // MCP is the endpoint of one agent.
@@ -88,6 +90,9 @@ func Files(c FilesConfig) (map[string][]byte, error) {
 		if files[name], err = encode(content); err != nil {
 			return nil, fmt.Errorf("cannot write %s: %w", name, err)
 		}
+	}
+	if c.Told != "" {
+		files["APPEND_SYSTEM.md"] = []byte(c.Told)
 	}
 	return files, nil
 }
