@@ -58,6 +58,8 @@ func command() *cli.Command {
 		ExitErrHandler: func(context.Context, *cli.Command, error) {},
 		Commands: []*cli.Command{
 			{Name: "serve", Usage: "serve one MCP client on stdin and stdout (the default)", Action: serve},
+			{Name: "doctor", Usage: "try out what agents need, and say what is wrong and what to do", Action: doctor,
+				Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}}},
 			{Name: "demo", Usage: "show the whole of it with a model that follows a script; needs no key and no network", Action: demo},
 			{Name: "version", Usage: "print the version", Action: func(context.Context, *cli.Command) error {
 				fmt.Println(version)
