@@ -86,7 +86,9 @@ func (w *world) litter(id string) {
 // hold gives an agent a run that lasts, and a message that waits behind it.
 func (w *world) hold(id string) {
 	s := w.connect("")
-	do(w.t, s, "send_message", args{"agent_id": id, "message": `![{"turn":"well","hold":"/tmp/never"}]`})
+	do(w.t, s, "send_message", args{"agent_id": id, "message": `![{"record":{"type":"agent_start"}},{"touch":"/tmp/held"},{"wait_file":"/tmp/never"}]`})
+	held := filepath.Join(w.files.Paths(id).Tmp, "held")
+	w.eventually("the run", func() bool { _, err := os.Stat(held); return err == nil })
 	out := do(w.t, s, "send_message", args{"agent_id": id, "message": "later"})
 	if out["delivery"] != "hot_follow_up" || out["disposition"] != "queued" || out["state"] != "active" {
 		w.t.Errorf("a message behind a run is %v", out)
