@@ -15,6 +15,7 @@ func (s *Supervisor) adopt(ctx context.Context) error {
 	defer s.adopting.Unlock()
 	var gone []string
 	err := s.cfg.Store.Adopt(ctx, func(ctx context.Context, rows []store.Agent) error {
+		s.groups.sweep(ctx, rows)
 		for _, row := range rows {
 			if err := s.lose(ctx, &row); err != nil {
 				return err

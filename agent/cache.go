@@ -171,3 +171,9 @@ func (s *Supervisor) sweepCache() {
 		}
 	}
 }
+
+// isDir reports whether path is a directory on the host.
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -34,8 +33,11 @@ type launch struct {
 	warnings   []string    // about them
 }
 
-// programs finds what a start runs. It makes nothing.
+// programs finds what a start runs and is limited by. It makes nothing.
 func (s *Supervisor) programs(ctx context.Context) (launch, error) {
+	if err := s.groups.check(s.cfg.Limits.Processes); err != nil {
+		return launch{}, startError(ctx, "limiting its processes", err)
+	}
 	install, err := s.tools.install(ctx, s.cfg)
 	if err != nil {
 		return launch{}, startError(ctx, "looking for pi", err)
@@ -227,6 +229,7 @@ type process struct {
 	logs  *logs
 	said  *tail
 	heard chan struct{} // closed when stderr has ended
+	left  func()        // removes what only held the processes
 
 	modelHost string // host:port, set with the handshake's answer
 }
@@ -241,12 +244,19 @@ func (a *liveAgent) spawn(ctx context.Context, dir *artifacts.Dir, l launch) (*p
 	if err != nil {
 		return nil, &StartError{Step: "opening its logs", Reason: err.Error()}
 	}
-	proc, err := l.bwrap.Start(ctx, a.spec(l), append(slices.Clone(l.pi.Caged), args...))
+	spec := a.spec(l)
+	if spec.Group, err = a.sup.groups.make(a.id, a.sup.cfg.Limits.Processes); err != nil {
+		files.close()
+		return nil, &StartError{Step: "limiting its processes", Reason: err.Error()}
+	}
+	left := func() { a.sup.groups.remove(spec.Group) }
+	proc, err := l.bwrap.Start(ctx, spec, append(slices.Clone(l.pi.Caged), args...))
 	if err != nil {
+		left()
 		files.close()
 		return nil, uncaged(err)
 	}
-	p := &process{proc: proc, dir: dir, logs: files, said: &tail{}, heard: make(chan struct{})}
+	p := &process{proc: proc, dir: dir, logs: files, said: &tail{}, heard: make(chan struct{}), left: left}
 	go func() {
 		defer close(p.heard)
 		_, _ = io.Copy(io.MultiWriter(p.said, careless{files.stderr}), proc.Stderr)
@@ -305,6 +315,7 @@ func (p *process) end() {
 // wait returns when the process is gone and all it said has been taken.
 func (p *process) wait() {
 	<-p.proc.Done()
+	p.left()
 	<-p.pi.Done()
 	<-p.heard
 	p.proc.Out.Close()
@@ -420,7 +431,7 @@ func (a *liveAgent) spec(l launch) cage.Spec {
 		binds = append(binds, cage.Bind{Source: l.cache, Target: cacheTarget})
 		env = append(env, "NODE_COMPILE_CACHE="+cacheTarget)
 	}
-	spec := cage.Spec{Grants: l.grants, Binds: binds, Env: env, Dir: a.row.Cwd, Network: true}
+	spec := cage.Spec{Grants: l.grants, Binds: binds, Env: env, Dir: a.row.Cwd, Network: true, Limits: a.sup.cfg.Limits.perProcess()}
 	if policyOf(a.row.Network) != egress.Host {
 		spec.Network, spec.Listen = false, []string{proxyAddress}
 		spec.Env = append(spec.Env, proxyEnv(l.modelHost)...)
@@ -486,10 +497,4 @@ func (s *Supervisor) store(change func(context.Context) error) error {
 	case <-s.late:
 		return errLate
 	}
-}
-
-// isDir reports whether path is a directory on the host.
-func isDir(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
 }

@@ -63,11 +63,14 @@ type Limits struct {
 	Message     int64 // bytes of one message
 	Stdout      int64 // bytes of stdout.log
 	Stderr      int64 // bytes of errors.log
+	Processes   int64 // processes and threads of one agent, those of its cage included; at least 64
+	FileSize    int64 // bytes of any one file that an agent writes
 }
 
 // DefaultLimits returns the limits of a server that is not told any.
 func DefaultLimits() Limits {
-	return Limits{Agents: 32, GroupAgents: 32, Message: 1 << 20, Stdout: 256 << 20, Stderr: 16 << 20}
+	return Limits{Agents: 32, GroupAgents: 32, Message: 1 << 20, Stdout: 256 << 20, Stderr: 16 << 20,
+		Processes: 1024, FileSize: 2 << 30}
 }
 
 func (c *Config) fill() error {
@@ -104,7 +107,8 @@ type Supervisor struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // one for each agent and one for the lap
 
-	tools tools // what starts need and is found out once
+	tools  tools  // what starts need and is found out once
+	groups groups // what counts the processes of agents
 
 	admit    sync.Mutex    // held from counting live agents to inserting one more
 	adopting sync.Mutex    // held while agents of dead servers are taken over
@@ -123,6 +127,7 @@ func New(ctx context.Context, cfg Config) (*Supervisor, error) {
 	}
 	s := &Supervisor{cfg: cfg, boot: cage.BootID(), live: map[string]*liveAgent{}, late: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.groups = findGroups(cfg.Store.Owner(), cfg.Log)
 	if err := s.adopt(ctx); err != nil {
 		s.cancel()
 		return nil, fmt.Errorf("cannot take over the agents of a dead server: %w", err)

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"pi-mcp/cage/cgroup"
 )
 
 // A Config says how cages are made.
@@ -167,8 +169,9 @@ func spawner(calls <-chan func()) {
 	}
 }
 
-// forkIn starts bubblewrap on the spawner's thread and takes it into procs.
-func (b *Bwrap) forkIn(files []*os.File) (*Proc, error) {
+// forkIn starts bubblewrap on the spawner's thread, in group if there is one, and
+// takes it into procs.
+func (b *Bwrap) forkIn(files []*os.File, group *cgroup.Group) (*Proc, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -179,7 +182,7 @@ func (b *Bwrap) forkIn(files []*os.File) (*Proc, error) {
 	returned := make(chan struct{})
 	b.calls <- func() {
 		defer close(returned)
-		p, err = fork(b.path, b.command(), files)
+		p, err = forkInto(group, b.path, b.command(), files)
 	}
 	<-returned
 	if err == nil {

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"pi-mcp/cage/cageinit"
+	"pi-mcp/cage/cgroup"
 )
 
 // A Spec says what one program may see and do. The zero Spec gives a read-only
@@ -53,19 +54,24 @@ type Spec struct {
 
 	// Limits bound the program and each process it starts.
 	Limits Rlimits
+
+	// Group holds every process of the cage from its first one on, bubblewrap's own
+	// included. Nil: none. The caller removes it when Done is closed, or when Start
+	// has failed.
+	Group *cgroup.Group
 }
 
 // Rlimits are limits that the kernel counts. Zero sets none. Core dumps are off.
 type Rlimits struct {
 	// Processes is how many the cage may have at a time, threads included; 64 or
-	// more. The kernel does not count root's.
+	// more. The kernel does not count root's: see Spec.Group.
 	Processes int64
 
 	FileSize int64 // bytes of any one file
 }
 
-// fewestProcesses is what a cage takes to run anything at all.
-const fewestProcesses = 64
+// FewestProcesses is what a cage takes to run anything at all.
+const FewestProcesses = 64
 
 // A Bind shows the host's Source at Target. Both are absolute.
 type Bind struct {
@@ -98,9 +104,9 @@ func (s Spec) check(argv []string) error {
 	if len(s.Listen) > cageinit.MaxListeners {
 		return fmt.Errorf("cannot listen on %d addresses: %d is the most", len(s.Listen), cageinit.MaxListeners)
 	}
-	if s.Limits.FileSize < 0 || s.Limits.Processes < 0 || s.Limits.Processes > 0 && s.Limits.Processes < fewestProcesses {
+	if s.Limits.FileSize < 0 || s.Limits.Processes < 0 || s.Limits.Processes > 0 && s.Limits.Processes < FewestProcesses {
 		return fmt.Errorf("cannot limit a cage to %d processes and %d bytes a file: at least %d processes, or 0 for no limit",
-			s.Limits.Processes, s.Limits.FileSize, fewestProcesses)
+			s.Limits.Processes, s.Limits.FileSize, FewestProcesses)
 	}
 	return s.Grants.check()
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"pi-mcp/cage"
+	"pi-mcp/cage/cgroup"
 )
 
 // TestListeners: what connects to an address inside one cage is accepted here, and the
@@ -236,5 +237,57 @@ func TestNoDescriptorsLeft(t *testing.T) {
 	}
 	if after := count(); after != before {
 		t.Errorf("%d descriptors, then %d", before, after)
+	}
+}
+
+// TestGroup: every process of a cage is in its group, none of this process's threads
+// is, and what it limits holds for all users, root included. Without it more run.
+func TestGroup(t *testing.T) {
+	t.Parallel()
+	control, err := cgroup.Detect()
+	if err != nil {
+		t.Skip(err)
+	}
+	limits := cgroup.Limits{Processes: cage.FewestProcesses}
+	if _, lacks := control.Trim(limits); len(lacks) > 0 {
+		t.Skip(lacks)
+	}
+	b, owner := open(t), fmt.Sprintf("test-%d", os.Getpid())
+	group, err := control.New(owner, "cage", limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := group.Remove(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	script := "(for i in $(seq 150); do sleep " + marker(23) + " & done); echo; exec cat"
+	for _, tc := range []struct {
+		group *cgroup.Group
+		held  bool
+	}{{group, true}, {nil, false}} {
+		p := start(t, b, cage.Spec{Group: tc.group}, "/bin/sh", "-c", script)
+		readLine(t, p.Out)
+		if n := len(processes(t, marker(23))); (n < 150) != tc.held || n == 0 {
+			t.Errorf("%d of 150 processes run; in a group: %t", n, tc.held)
+		}
+		for _, pid := range append(processes(t, marker(23)), p.PID()) {
+			in, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+			if got := strings.Contains(string(in), owner+".cage"); err != nil || got != tc.held {
+				t.Errorf("process %d: in the group: %t, not %t, %v", pid, got, tc.held, err)
+			}
+		}
+		tasks, err := filepath.Glob("/proc/self/task/*/cgroup")
+		if err != nil || len(tasks) == 0 {
+			t.Fatalf("threads %v, %v", tasks, err)
+		}
+		for _, task := range tasks {
+			if in, err := os.ReadFile(task); err == nil && strings.Contains(string(in), owner) {
+				t.Errorf("%s of this process: %s", task, in)
+			}
+		}
+		p.Kill()
+		<-p.Done()
 	}
 }

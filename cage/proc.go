@@ -34,6 +34,13 @@ type Proc struct {
 	exit   Exit
 }
 
+// discard ends a bubblewrap that has been told nothing, and that nobody else knows of.
+func (p *Proc) discard() {
+	p.Kill()
+	p.bwrap.wait()
+	p.reap(nil)
+}
+
 // An Exit says how a program ended.
 type Exit struct {
 	// Code is the program's exit code, or 128 + n if signal n ended it.

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pi-mcp/cage/cageinit"
+	"pi-mcp/cage/cgroup"
 	"pi-mcp/cage/seccomp"
 )
 
@@ -119,7 +120,7 @@ func (b *Bwrap) spawn(plan *plan, spec Spec, streams [3]*os.File) (*attempt, err
 	}
 	defer closeAll(ends.theirs[:])
 	files := append(streams[:], ends.theirs[:]...) // argsFD, statusFD, cageinit.ControlFD
-	p, err := b.forkIn(append(append(files, filter), inputs...))
+	p, err := b.forkIn(append(append(files, filter), inputs...), spec.Group)
 	if err != nil {
 		ends.close()
 		return nil, err
@@ -129,11 +130,29 @@ func (b *Bwrap) spawn(plan *plan, spec Spec, streams [3]*os.File) (*attempt, err
 	return &attempt{proc: p, args: ends.args, packed: packed(plan.args), checks: checks}, nil
 }
 
+// forkInto is fork for a process that is in group, unless that is nil, before it has
+// run at all. The thread that enters the group is the caller's.
+func forkInto(group *cgroup.Group, path string, argv []string, files []*os.File) (p *Proc, err error) {
+	if group == nil {
+		return fork(path, argv, files, -1)
+	}
+	err = group.Enter(func() (err error) {
+		p, err = fork(path, argv, files, group.FD())
+		return err
+	})
+	if err != nil && p != nil { // it was started, and then the thread could not leave
+		p.discard()
+		p = nil
+	}
+	return p, err
+}
+
 // fork starts bubblewrap with files as its descriptors from 0 on and nothing else.
 // Its environment is empty, because /proc/1/environ in the cage is what bubblewrap
 // was started with. In a session of its own the terminal's signals do not reach it.
-// Pdeathsig covers the moment until bubblewrap has asked for the same.
-func fork(path string, argv []string, files []*os.File) (*Proc, error) {
+// Pdeathsig covers the moment until bubblewrap has asked for the same. A group of -1
+// is none.
+func fork(path string, argv []string, files []*os.File, group int) (*Proc, error) {
 	if err := seal(); err != nil {
 		return nil, err
 	}
@@ -146,7 +165,10 @@ func fork(path string, argv []string, files []*os.File) (*Proc, error) {
 		Dir:   "/",
 		Env:   []string{},
 		Files: fds,
-		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, PidFD: &pidfd},
+		Sys: &syscall.SysProcAttr{
+			Setsid: true, Pdeathsig: syscall.SIGKILL, PidFD: &pidfd,
+			UseCgroupFD: group >= 0, CgroupFD: group,
+		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot start %s: %w", path, err)

@@ -1,8 +1,13 @@
 package e2e
 
 import (
+	"io/fs"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"pi-mcp/cage/cgroup"
 )
 
 // A server that is killed takes its agents with it, and the next one finds them
@@ -52,6 +57,25 @@ func TestF11KilledServerLeavesNothing(t *testing.T) {
 	eventually(t, func() bool { return count(w.caged(), "sleep 1003") == 2 }, func() string { return "the control: no sleep runs" })
 	c.kill()
 	w.quiet()
+	if _, err := cgroup.Detect(); err == nil && os.Geteuid() == 0 && len(groups(a.ID)) == 0 {
+		t.Error("the control: the killed server leaves no control group")
+	}
+	w.client()
+	if left := groups(a.ID); len(left) > 0 {
+		t.Errorf("the next server leaves %v", left)
+	}
+}
+
+// groups lists the control groups of an agent.
+func groups(id string) (all []string) {
+	// Groups of others come and go during the walk.
+	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && strings.HasPrefix(d.Name(), "pi-mcp-") && strings.HasSuffix(d.Name(), "."+id) {
+			all = append(all, path)
+		}
+		return nil
+	})
+	return all
 }
 
 // A start that a crash cut short is gone with all it had made.

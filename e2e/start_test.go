@@ -55,6 +55,7 @@ func TestF42GoodFlags(t *testing.T) {
 		"refresh-pause": "0", "handshake": "1m", "grace": "1.5", "max-agents": "2", "max-group-agents": "none",
 		"max-message": "64KiB", "max-stdout": "1MiB", "max-stderr": "1GiB", "log-level": "debug",
 		"network": "github.com, *.npmjs.org:443", "egress-allow": "10.0.0.7:443,[fd00::1]:80",
+		"max-processes": "512", "max-file-size": "1GiB",
 	}
 	var flags, env []string
 	for _, name := range w.flagNames() {
@@ -116,7 +117,7 @@ func TestF42BadFlags(t *testing.T) {
 		{args: []string{"--agents-dir", file}, says: []string{"--agents-dir", file}},
 		{args: []string{"--agents-dir", "/proc/pi-mcp"}, says: []string{"--agents-dir", "/proc/pi-mcp"}},
 	}
-	for _, name := range []string{"refresh-pause", "handshake", "grace", "max-agents", "max-group-agents", "max-message", "max-stdout", "max-stderr"} {
+	for _, name := range []string{"refresh-pause", "handshake", "grace", "max-agents", "max-group-agents", "max-message", "max-stdout", "max-stderr", "max-processes", "max-file-size"} {
 		variable := "PI_MCP_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 		for _, value := range []string{"soon", "-1", "1e99", "10XB"} {
 			cases = append(cases, bad{args: []string{"--" + name, value}, says: []string{name, value}},

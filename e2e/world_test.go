@@ -1,12 +1,15 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"pi-mcp/cage/cgroup"
 )
 
 // A world is a directory with all that servers of one test share: the state, the
@@ -31,8 +34,27 @@ func newWorld(t testing.TB, env ...string) *world {
 		"PI_MCP_DB=" + w.path("state", "db"), "PI_MCP_AGENTS_DIR=" + w.path("agents"), "PI_MCP_PI=" + w.path("pi", "pi"),
 		"PI_MCP_PROVIDER=fake", "PI_MCP_MODEL=plain", "PI_MCP_REFRESH_PAUSE=100ms",
 	}, env...)
+	t.Cleanup(w.sweep)
 	t.Cleanup(w.quiet)
 	return w
+}
+
+// sweep does what the next server would do after a killed one: the control groups of
+// its agents are nowhere below the world's directory.
+func (w *world) sweep() {
+	control, err := cgroup.Detect()
+	if err != nil {
+		return // no server has made any
+	}
+	owners, err := os.ReadDir(w.path("state", "owners"))
+	if err != nil && !os.IsNotExist(err) {
+		w.t.Error(err)
+	}
+	for _, o := range owners {
+		if err := control.Sweep(context.Background(), o.Name()); err != nil {
+			w.t.Error(err)
+		}
+	}
 }
 
 func (w *world) path(parts ...string) string {

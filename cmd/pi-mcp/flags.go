@@ -37,6 +37,8 @@ func flags() []cli.Flag {
 		limit("max-message", d.Message, "bytes of one message"),
 		limit("max-stdout", d.Stdout, "bytes of an agent's stdout.log"),
 		limit("max-stderr", d.Stderr, "bytes of an agent's errors.log"),
+		limit("max-processes", d.Processes, "processes and threads of one agent, at least 64"),
+		limit("max-file-size", d.FileSize, "bytes of any one file that an agent writes"),
 		text("log-level", "warn", "debug, info, warn or error; the log goes to stderr"),
 	}
 }

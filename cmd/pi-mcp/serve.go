@@ -149,6 +149,8 @@ func config(ctx context.Context, cmd *cli.Command, log *slog.Logger) (agent.Conf
 			Message:     cmd.Value("max-message").(int64),
 			Stdout:      cmd.Value("max-stdout").(int64),
 			Stderr:      cmd.Value("max-stderr").(int64),
+			Processes:   cmd.Value("max-processes").(int64),
+			FileSize:    cmd.Value("max-file-size").(int64),
 		},
 		Log: log,
 	}, nil
