@@ -16,6 +16,7 @@ var programs struct {
 	dir    string // holds all of them
 	piMCP  string
 	fakePi string
+	probe  string
 }
 
 // patience bounds every wait. It is there so that a broken program does not hang
@@ -38,7 +39,8 @@ func TestMain(m *testing.M) {
 
 // role lets the test binary play other programs. A copy of it that has a file
 // NAME.version beside it is a program that only knows its version; with
-// "relay" as its first argument it is a client between a test and a server.
+// "relay" as its first argument it is a client between a test and a server, with
+// "probes" a server of e2e/probe.
 func role(args []string) bool {
 	if version, err := os.ReadFile(args[0] + ".version"); err == nil {
 		fmt.Println(string(version))
@@ -46,6 +48,13 @@ func role(args []string) bool {
 	}
 	if len(args) > 2 && args[1] == "relay" {
 		relay(args[2:])
+		return true
+	}
+	if len(args) > 2 && args[1] == "probes" {
+		if err := probeServer(args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 		return true
 	}
 	return false
@@ -73,9 +82,11 @@ func testMain(m *testing.M) int {
 // build makes the programs as they are released: without cgo.
 func build(dir string) error {
 	programs.dir, programs.piMCP, programs.fakePi = dir, filepath.Join(dir, "pi-mcp"), filepath.Join(dir, "fakepi")
+	programs.probe = filepath.Join(dir, "probe")
 	return errors.Join(
 		goBuild(programs.piMCP, "../cmd/pi-mcp"),
 		goBuild(programs.fakePi, "./fakepi"),
+		goBuild(programs.probe, "./probe"),
 	)
 }
 
