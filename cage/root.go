@@ -96,11 +96,13 @@ func (p *plan) root(s Spec) {
 	}
 	p.identity()
 	p.names(s.Network)
-	p.add("--proc", "/proc", "--dev", "/dev", "--perms", "1777")
+	// Root needs no capability to write most of /proc/sys, and core_pattern names a
+	// program that the kernel runs outside every cage.
+	p.add("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev", "--perms", "1777")
 	p.addIf("--size", shmSize)
 	p.add("--tmpfs", "/dev/shm", "--remount-ro", "/dev")
-	for _, target := range []string{"/proc", "/dev", "/dev/shm"} {
-		p.expect(want{target: target, number: -1, readOnly: target == "/dev"})
+	for _, target := range []string{"/proc", "/proc/sys", "/dev", "/dev/shm"} {
+		p.expect(want{target: target, number: -1, readOnly: target == "/dev" || target == "/proc/sys"})
 	}
 	p.add("--dir", "/run", "--symlink", "../run", "/var/run", "--dir", "/tmp")
 	if s.Grants.within("/var/tmp") {
