@@ -48,7 +48,7 @@ func readLine(t testing.TB, r io.Reader) string {
 }
 
 // marker returns the seconds of a sleep that no other process has in its command.
-func marker(n int) string { return fmt.Sprintf("9%d.%d", os.Getpid(), n) }
+func marker(n int) string { return fmt.Sprintf("9%d.%03d", os.Getpid(), n) }
 
 func TestStreams(t *testing.T) {
 	p := start(t, open(t), cage.Spec{}, "/bin/sh", "-c", "cat; echo end >&2; exit 7")

@@ -119,19 +119,27 @@ func ignoreSignals() {
 			// The runtime's: ignoring the first would throw away how children end, the
 			// second moves goroutines off their thread. Both do no harm.
 		case 32, 33, 34:
-			// The C library's. They have no handler, and a child would keep ours.
+			// The C library's. The runtime has no handler for them and so leaves a child
+			// what is set here: not ours, and not what this process was started with.
+			handle(s, sigDefault)
 		default:
-			ignore(s)
+			handle(s, sigIgnore)
 		}
 	}
 }
 
 const lastSignal = 64
 
-// ignore sets SIG_IGN behind the runtime's back: signal.Ignore would also have the
+// The kernel's handlers that are no functions.
+const (
+	sigDefault = 0
+	sigIgnore  = 1
+)
+
+// handle sets a handler behind the runtime's back: signal.Ignore would also have the
 // child ignore it.
-func ignore(s unix.Signal) {
-	const sigIgn, sigsetBytes = 1, 8
-	action := [4]uint64{sigIgn} // struct sigaction of the kernel: handler, flags, restorer, mask
+func handle(s unix.Signal, handler uint64) {
+	const sigsetBytes = 8
+	action := [4]uint64{handler} // struct sigaction of the kernel: handler, flags, restorer, mask
 	unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(&action)), 0, sigsetBytes, 0, 0)
 }
