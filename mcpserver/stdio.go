@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"syscall"
 	"time"
 
 	"pi-mcp/agent"
@@ -47,8 +48,8 @@ func (s *Server) serve(ctx context.Context, who agent.Caller, in io.Reader, out 
 	})()
 	err := s.MCP(who).Run(context.WithoutCancel(ctx), front.Transport())
 	end()
-	if errors.Is(err, io.EOF) || ctx.Err() != nil {
-		return nil
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || ctx.Err() != nil {
+		return nil // the client is gone, or we were told to go
 	}
 	return err
 }
