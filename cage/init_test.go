@@ -257,15 +257,22 @@ func TestNoDescriptorsLeft(t *testing.T) {
 // is, and what it limits holds for all users, root included. Without it more run.
 func TestGroup(t *testing.T) {
 	t.Parallel()
-	control, err := cgroup.Detect()
-	if err != nil {
-		t.Skip(err)
-	}
-	limits := cgroup.Limits{Processes: cage.FewestProcesses}
-	if _, lacks := control.Trim(limits); len(lacks) > 0 {
-		t.Skip(lacks)
-	}
 	b, owner := open(t), fmt.Sprintf("test-%d", os.Getpid())
+	limits := cgroup.Limits{Processes: cage.FewestProcesses}
+	control, err := cgroup.Detect()
+	lacks := []string{"no control group"}
+	if err == nil {
+		_, lacks = control.Trim(limits)
+	}
+	if len(lacks) > 0 {
+		if os.Geteuid() == 0 {
+			t.Fatalf("root needs a control group that it can write: %v %v", err, lacks)
+		}
+		if got := output(t, b, cage.Spec{}, "echo alive"); got != "alive" { // a user's cage does without
+			t.Errorf("got %q", got)
+		}
+		return
+	}
 	group, err := control.New(owner, "cage", limits)
 	if err != nil {
 		t.Fatal(err)
