@@ -49,14 +49,15 @@ func (s *Supervisor) lose(ctx context.Context, row *store.Agent) error {
 			s.cfg.Log.Warn("cannot end a left-over process", "agent", row.ID, "pid", row.PID, "err", err)
 		}
 	}
-	to, err := State(row.State).On(Lost, Facts{Resume: State(row.Resume)})
+	was := State(row.State)
+	to, err := was.On(Lost, Facts{Resume: State(row.Resume)})
 	if err != nil {
 		return err
 	}
 	if to == Exited {
 		row.LastError = filled("the server that ran it died at or after " + stamp(row.Updated))
 	}
-	s.cfg.Log.Info("found an agent of a dead server", "agent", row.ID, "was", row.State, "now", to)
+	s.cfg.Log.Info("found an agent of a dead server", "agent", row.ID, "was", was, "now", to)
 	if dir, err := s.cfg.Artifacts.Agent(row.ID); err == nil {
 		sizes := dir.Sizes()
 		row.StdoutBytes, row.StderrBytes, row.SessionBytes = sizes.Stdout, sizes.Stderr, sizes.Session
@@ -68,5 +69,18 @@ func (s *Supervisor) lose(ctx context.Context, row *store.Agent) error {
 	if to == Gone {
 		row.Removing, row.Owner = true, s.cfg.Store.Owner()
 	}
-	return s.cfg.Store.Save(ctx, *row)
+	return s.saveLost(ctx, row, was)
+}
+
+// saveLost stores the end of an agent of a dead server. Who waits for a run that was
+// on is to be told.
+func (s *Supervisor) saveLost(ctx context.Context, row *store.Agent, was State) error {
+	if was != Active || row.Callback == "" {
+		return s.cfg.Store.Save(ctx, *row)
+	}
+	pending, err := s.cfg.Store.Working(ctx, row.ID, working())
+	if err != nil {
+		return err
+	}
+	return s.cfg.Store.SaveOwing(ctx, *row, []store.Debt{s.debtOf(row, whyExited, pending)}, s.bound())
 }

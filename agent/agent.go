@@ -23,15 +23,17 @@ import (
 // were seen. With a channel for each, a settle could overtake the answer of the
 // prompt that caused it.
 type liveAgent struct {
-	id     string
-	group  string
-	sup    *Supervisor
-	inbox  chan func()
-	gone   chan struct{} // closed when loop has returned and the last state is stored
-	ready  chan error    // takes one value: how the start went
-	queued atomic.Int64  // messages that pi has queued
-	files  atomic.Pointer[logs]
-	proxy  atomic.Pointer[egress.Proxy] // nil with policy host and before ready
+	id        string
+	group     string
+	ancestors []string
+	sup       *Supervisor
+	inbox     chan func()
+	mail      chan struct{} // takes one value: there may be something to be told
+	gone      chan struct{} // closed when loop has returned and the last state is stored
+	ready     chan error    // takes one value: how the start went
+	queued    atomic.Int64  // messages that pi has queued
+	files     atomic.Pointer[logs]
+	proxy     atomic.Pointer[egress.Proxy] // nil with policy host and before ready
 
 	warnings []string // of the rules it was started with; not changed once it is known
 
@@ -50,6 +52,13 @@ type liveAgent struct {
 
 	turn    turn
 	waiting []func(error) // requests that came before ready
+
+	debts     []store.Debt // to be stored with the row
+	by        string       // the agent that asked for the stop, "" for others
+	midRun    bool         // a run was on when the stop began
+	letter    *letter      // news that pi has been sent and has not yet put into the session
+	searching bool         // news are looked for in the session
+	waited    waited
 }
 
 // logs are the two files that an agent's output goes to.
@@ -57,8 +66,9 @@ type logs struct{ stdout, stderr *artifacts.Log }
 
 func newLive(s *Supervisor, row store.Agent) *liveAgent {
 	return &liveAgent{
-		id: row.ID, group: row.Group, sup: s, row: row, state: State(row.State),
+		id: row.ID, group: row.Group, ancestors: row.Ancestors, sup: s, row: row, state: State(row.State),
 		inbox: make(chan func(), 64),
+		mail:  make(chan struct{}, 1),
 		gone:  make(chan struct{}),
 		ready: make(chan error, 1),
 	}
@@ -105,6 +115,8 @@ func (a *liveAgent) loop() {
 		select {
 		case f := <-a.inbox:
 			f()
+		case <-a.mail:
+			a.deliver()
 		case <-shutdown:
 			shutdown = nil
 			a.stop(ByShutdown)
@@ -176,8 +188,17 @@ const saveAgain = time.Second
 
 // write reports whether the row is stored, or was taken away.
 func (a *liveAgent) write() bool {
-	row := a.row
-	err := a.sup.store(func(ctx context.Context) error { return a.sup.cfg.Store.Save(ctx, row) })
+	row, debts := a.row, a.debts
+	err := a.sup.store(func(ctx context.Context) error {
+		if len(debts) == 0 {
+			return a.sup.cfg.Store.Save(ctx, row)
+		}
+		return a.sup.cfg.Store.SaveOwing(ctx, row, debts, a.sup.bound())
+	})
+	if err == nil && len(debts) > 0 {
+		a.debts = nil
+		a.sup.post(row.Callback)
+	}
 	if err != nil {
 		a.sup.cfg.Log.Error("cannot store a state", "agent", a.id, "state", row.State, "err", err)
 	}
@@ -206,13 +227,18 @@ func (a *liveAgent) finish() {
 func (a *liveAgent) exited(e cage.Exit) {
 	a.turn.drop()
 	a.disconnect()
+	a.letter = nil // what it was to tell is still owed
 	code := e.Code
 	a.row.ExitCode = &code
 	switch a.cause {
 	case ByNobody:
 		a.row.SelfExits++
 		a.row.LastError = filled(exitReason(e, a.said.String()))
+		a.owe(whyExited, "")
+	case ByRemove:
+		a.oweStop(whyRemoved)
 	case ByRip, ByLimit:
+		a.oweStop(whyRipped)
 		a.row.Rips++
 		now := time.Now()
 		a.row.RippedAt = &now

@@ -98,7 +98,7 @@ func TestRipAndResurrect(t *testing.T) {
 	a := w.run(agent.RunRequest{Name: "mine"})
 	w.send(a.AgentID, act(do("turn", "first")))
 	w.settled(a.AgentID, 1)
-	rip, err := w.sup.Rip(t.Context(), w.who, a.AgentID)
+	rip, err := w.sup.Rip(t.Context(), w.who, a.AgentID, false)
 	must(t, err)
 	if rip.State != agent.Ripped || !rip.Ripped || rip.AlreadyRipped || rip.Lifecycle.Rips != 1 || rip.PID != nil || rip.Lifecycle.RippedAt == nil {
 		t.Errorf("rip: %+v", rip)
@@ -106,7 +106,7 @@ func TestRipAndResurrect(t *testing.T) {
 	if rip.LastAssistantText == nil || *rip.LastAssistantText != "first" {
 		t.Errorf("the text did not outlive the process: %v", rip.LastAssistantText)
 	}
-	again, err := w.sup.Rip(t.Context(), w.who, a.AgentID)
+	again, err := w.sup.Rip(t.Context(), w.who, a.AgentID, false)
 	must(t, err)
 	if !again.AlreadyRipped || again.Lifecycle.Rips != 1 {
 		t.Errorf("second rip: %+v", again)
@@ -133,7 +133,7 @@ func TestRipAndResurrect(t *testing.T) {
 func TestSendResurrects(t *testing.T) {
 	w := newWorld(t)
 	a := w.run(agent.RunRequest{})
-	_, err := w.sup.Rip(t.Context(), w.who, a.AgentID)
+	_, err := w.sup.Rip(t.Context(), w.who, a.AgentID, false)
 	must(t, err)
 	sent, err := w.sup.Send(t.Context(), w.who, a.AgentID, act(do("turn", "back")), agent.FollowUp, true)
 	must(t, err)
@@ -148,7 +148,7 @@ func TestResurrectFails(t *testing.T) {
 	w := newWorld(t)
 	w.script("moody", map[string]any{})
 	a := w.run(agent.RunRequest{Model: "moody"})
-	_, err := w.sup.Rip(t.Context(), w.who, a.AgentID)
+	_, err := w.sup.Rip(t.Context(), w.who, a.AgentID, false)
 	must(t, err)
 	w.script("moody", map[string]any{"start": []any{do("stderr", "not today\n"), do("exit", 3)}})
 	before := w.info(a.AgentID)
@@ -171,11 +171,11 @@ func TestStoppedDuringStart(t *testing.T) {
 	for name, stop := range map[string]func(w *world, cancel func(), id string) error{
 		"cancel": func(_ *world, cancel func(), _ string) error { cancel(); return nil },
 		"remove": func(w *world, _ func(), id string) error {
-			_, err := w.sup.Remove(w.t.Context(), w.who, id)
+			_, err := w.sup.Remove(w.t.Context(), w.who, id, false)
 			return err
 		},
 		"rip": func(w *world, _ func(), id string) error {
-			_, err := w.sup.Rip(w.t.Context(), w.who, id)
+			_, err := w.sup.Rip(w.t.Context(), w.who, id, false)
 			return err
 		},
 	} {
@@ -303,13 +303,13 @@ func TestAgentLimits(t *testing.T) {
 			if limit, ok := errors.AsType[*agent.LimitError](err); !ok || limit.Name != name || limit.Value != 1 {
 				t.Errorf("second run: %v", err)
 			}
-			_, err = w.sup.Rip(t.Context(), w.who, a.AgentID)
+			_, err = w.sup.Rip(t.Context(), w.who, a.AgentID, false)
 			must(t, err)
 			b := w.run(agent.RunRequest{})
 			if _, err = w.sup.Resurrect(t.Context(), w.who, a.AgentID, nil); err == nil {
 				t.Error("the limit let a resurrection in")
 			}
-			_, err = w.sup.Remove(t.Context(), w.who, b.AgentID)
+			_, err = w.sup.Remove(t.Context(), w.who, b.AgentID, false)
 			must(t, err)
 			_, err = w.sup.Resurrect(t.Context(), w.who, a.AgentID, nil)
 			must(t, err)
@@ -339,11 +339,11 @@ func TestGroups(t *testing.T) {
 		if (err == nil) != want {
 			t.Errorf("group %s, send: %v", who.Group, err)
 		}
-		_, err = w.sup.Rip(t.Context(), who, mine.AgentID)
+		_, err = w.sup.Rip(t.Context(), who, mine.AgentID, false)
 		if (err == nil) != want {
 			t.Errorf("group %s, rip: %v", who.Group, err)
 		}
-		_, err = w.sup.Remove(t.Context(), who, mine.AgentID)
+		_, err = w.sup.Remove(t.Context(), who, mine.AgentID, false)
 		if (err == nil) != want {
 			t.Errorf("group %s, remove: %v", who.Group, err)
 		}

@@ -53,7 +53,7 @@ func realProvider(t testing.TB, host string) {
 
 func (w *world) remove(id string) {
 	w.t.Helper()
-	_, err := w.sup.Remove(w.t.Context(), w.who, id)
+	_, err := w.sup.Remove(w.t.Context(), w.who, id, false)
 	must(w.t, err)
 }
 

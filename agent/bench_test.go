@@ -82,6 +82,6 @@ func fill(b *testing.B, db *store.DB, n int) {
 			ID: uuid.Must(uuid.NewV7()).String(), Group: "default", Name: "fake/plain", Provider: "fake", Model: "plain",
 			State: "ripped", Ready: true, Created: time.Now(), Updated: time.Now(), LastActivity: time.Now(),
 			Write: []string{"/home/user/project"}, LastText: &text, LastTextBytes: int64(len(text)),
-		}))
+		}, 0))
 	}
 }

@@ -27,6 +27,10 @@ const (
 	maxName    = 200         // characters of a provider, a model or a name
 	minToken   = 8           // characters of an access token
 	maxToken   = 4096
+
+	// A token that an agent makes up guards the group it makes; nobody else gets to
+	// see it and to judge whether it can be guessed.
+	minAgentToken = 32
 )
 
 // checkID refuses what is no agent id, so that an id can never be a path.
@@ -48,7 +52,7 @@ func (s *Supervisor) checkMessage(arg, text string) error {
 }
 
 // checkRun checks what needs neither disk nor store.
-func (s *Supervisor) checkRun(req RunRequest) error {
+func (s *Supervisor) checkRun(who Caller, req RunRequest) error {
 	for _, f := range []struct{ arg, value string }{
 		{"provider", req.Provider}, {"model", req.Model}, {"name", req.Name},
 	} {
@@ -67,8 +71,12 @@ func (s *Supervisor) checkRun(req RunRequest) error {
 	if req.Thinking != "" && !slices.Contains(pi.ThinkingLevels(), req.Thinking) {
 		return &ArgError{"thinking", fmt.Sprintf("%q is none of pi's levels: %s", req.Thinking, strings.Join(pi.ThinkingLevels(), ", "))}
 	}
-	if n := len(req.AccessToken); req.AccessToken != "" && (n < minToken || n > maxToken) {
-		return &ArgError{"access_token", fmt.Sprintf("must have %d to %d characters", minToken, maxToken)}
+	least := minToken
+	if who.caged() {
+		least = minAgentToken
+	}
+	if n := len(req.AccessToken); req.AccessToken != "" && (n < least || n > maxToken) {
+		return &ArgError{"access_token", fmt.Sprintf("must have %d to %d characters", least, maxToken)}
 	}
 	if req.Prompt != nil {
 		return s.checkMessage("prompt", *req.Prompt)
@@ -86,20 +94,6 @@ func checkName(arg, value string) error {
 		return &ArgError{arg, "must be text without control characters"}
 	}
 	return nil
-}
-
-// checkCallback refuses every callback target: one that the caller cannot see as
-// unknown, any other because nothing would be told to it.
-func (s *Supervisor) checkCallback(ctx context.Context, who Caller, id string) error {
-	if err := checkID("callback_agent_id", id); err != nil {
-		return err
-	}
-	if _, err := s.cfg.Store.Agent(ctx, who.Group, id); errors.Is(err, ErrNotFound) {
-		return &ArgError{"callback_agent_id", "no such agent: pass the id of an agent that list shows"}
-	} else if err != nil {
-		return err
-	}
-	return &ArgError{"callback_agent_id", "this version does not deliver callbacks: leave it out and ask get_info for settle_count"}
 }
 
 // resolve makes grants canonical, or says which path of which argument cannot be
@@ -126,12 +120,15 @@ func (s *Supervisor) rules(row *store.Agent, l *launch) error {
 	if err != nil {
 		return err
 	}
+	if now, err = s.narrowed(row, now); err != nil {
+		return err
+	}
 	rules, err := now.Complete(policy)
 	if err != nil {
 		return grantError(err)
 	}
 	l.grants, l.warnings = rules.Grants, rules.Warnings
-	for _, d := range rules.Automatic.Denied {
+	for _, d := range rules.Grants.Denied {
 		if within(row.Cwd, d) {
 			return &ArgError{"cwd", fmt.Sprintf("%q lies in %q, which is denied automatically: name that path in write or read", row.Cwd, d)}
 		}
@@ -203,12 +200,17 @@ func (s *Supervisor) groupOf(ctx context.Context, who Caller, token string) (str
 	if token == "" {
 		return who.Group, nil
 	}
-	return s.GroupOf(ctx, token)
+	return s.makeGroup(ctx, token, who.caged())
 }
 
 // GroupOf returns the group of an access token, made if it is new. The token is
 // stored as its SHA-256 only.
 func (s *Supervisor) GroupOf(ctx context.Context, token string) (string, error) {
+	return s.makeGroup(ctx, token, false)
+}
+
+func (s *Supervisor) makeGroup(ctx context.Context, token string, byAgent bool) (string, error) {
 	sum := sha256.Sum256([]byte(token))
-	return s.cfg.Store.GroupByToken(ctx, sum[:], true)
+	g, err := s.cfg.Store.MakeGroup(ctx, sum[:], byAgent)
+	return g.ID, err
 }

@@ -47,12 +47,14 @@ func (e *ForeignError) Error() string {
 
 // A LimitError reports a limit that a call would exceed.
 type LimitError struct {
-	Name  string // the flag that sets it
-	Value int64
+	Name   string // the flag that sets it
+	Value  int64
+	Remedy string // default: to stop an agent, or to have a higher limit
 }
 
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("the limit --%s of %d is reached: stop or remove an agent, or start the server with a higher limit", e.Name, e.Value)
+	const usual = "stop or remove an agent, or start the server with a higher limit"
+	return fmt.Sprintf("the limit --%s of %d is reached: %s", e.Name, e.Value, cmp.Or(e.Remedy, usual))
 }
 
 // A StartError reports a start that failed, with the end of what the program

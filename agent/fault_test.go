@@ -97,7 +97,7 @@ func TestF07StdinStaysOpen(t *testing.T) {
 	if _, err := os.Stat(eof); err == nil {
 		t.Error("pi saw the end of its input while nobody stopped it")
 	}
-	_, err := w.sup.Rip(t.Context(), w.who, a.AgentID)
+	_, err := w.sup.Rip(t.Context(), w.who, a.AgentID, false)
 	must(t, err)
 	if _, err := os.Stat(eof); err != nil {
 		t.Errorf("the stop did not end pi's input: %v", err)
@@ -133,7 +133,7 @@ func TestF11NoOrphans(t *testing.T) {
 	w.send(a.AgentID, act(do("spawn", sleep), do("spawn", sleep), do("turn", "left two behind")))
 	w.settled(a.AgentID, 1)
 	eventually(t, func() bool { return count(w.processes(), "sleep") == 2 }, func() string { return "the control: no sleep runs" })
-	_, err := w.sup.Rip(t.Context(), w.who, a.AgentID)
+	_, err := w.sup.Rip(t.Context(), w.who, a.AgentID, false)
 	must(t, err)
 	if left := w.processes(); len(left) > 0 {
 		t.Errorf("after the rip: %v", left)
@@ -153,7 +153,7 @@ func TestF15KilledInTurn(t *testing.T) {
 	if i.LastError == nil || !strings.Contains(*i.LastError, "last words") {
 		t.Errorf("last error %v", i.LastError)
 	}
-	rip, err := w.sup.Rip(t.Context(), w.who, a.AgentID)
+	rip, err := w.sup.Rip(t.Context(), w.who, a.AgentID, false)
 	must(t, err)
 	if !rip.Ripped || rip.AlreadyRipped || rip.Lifecycle.Rips != 0 || rip.State != agent.Exited {
 		t.Errorf("rip of an exited agent: %+v", rip)
@@ -163,7 +163,7 @@ func TestF15KilledInTurn(t *testing.T) {
 	if back.State != agent.Idle || back.Lifecycle.Retries != 1 || back.LastError != nil {
 		t.Errorf("resurrected: %+v", back.Info)
 	}
-	_, err = w.sup.Remove(t.Context(), w.who, a.AgentID)
+	_, err = w.sup.Remove(t.Context(), w.who, a.AgentID, false)
 	must(t, err)
 	w.empty()
 }

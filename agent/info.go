@@ -49,6 +49,7 @@ type Info struct {
 
 	ParentAgentID   *string  `json:"parent_agent_id"`
 	Depth           int      `json:"depth"`
+	Children        []string `json:"children" jsonschema:"ids of the agents that it started and that are in its group"`
 	CallbackAgentID *string  `json:"callback_agent_id"`
 	Callback        Callback `json:"callback"`
 
@@ -74,6 +75,7 @@ type Entry struct {
 	SettleCount   int64     `json:"settle_count"`
 	ParentAgentID *string   `json:"parent_agent_id"`
 	Depth         int       `json:"depth"`
+	Children      []string  `json:"children" jsonschema:"ids of the agents that it started and that you can see"`
 	UpdatedAt     string    `json:"updated_at"`
 }
 
@@ -118,13 +120,13 @@ type (
 		RippedAt      *string `json:"ripped_at"`
 		ResurrectedAt *string `json:"resurrected_at"`
 	}
-	// Callback says whom the agent's settles are told to.
+	// Callback says whom the agent's ends are told to, and how far that has got.
 	Callback struct {
 		AgentID     *string `json:"agent_id"`
-		SettleCount int64   `json:"settle_count"`
-		NotifiedSeq int64   `json:"notified_seq"`
+		SettleCount int64   `json:"settle_count" jsonschema:"with a callback_agent_id: number of the last end that there was to tell, be it of a run or of the process"`
+		NotifiedSeq int64   `json:"notified_seq" jsonschema:"number of the last end that the other agent has in its session"`
 		NotifiedAt  *string `json:"notified_at"`
-		Error       *string `json:"error"`
+		Error       *string `json:"error" jsonschema:"of the last attempt that failed; null once one succeeded"`
 	}
 	// Artifacts are host paths of what the agent leaves behind.
 	Artifacts struct {

@@ -88,5 +88,5 @@ func (a *liveAgent) refreshed(resting bool) {
 	}
 	t.quiet = 0
 	a.sup.cfg.Log.Warn("pi knows nothing of a prompt that it took", "agent", a.id)
-	a.settled()
+	a.settled(false)
 }

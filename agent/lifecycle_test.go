@@ -90,7 +90,7 @@ func drive(t *testing.T, sup *Supervisor, s State, e Event, facts func(*liveAgen
 		ID: id, Group: "g", Name: "n", State: string(s), Living: s.Living(), Owner: sup.cfg.Store.Owner(),
 		Created: time.Now(), Updated: time.Now(), LastActivity: time.Now(),
 	}
-	if err := sup.cfg.Store.Insert(t.Context(), row); err != nil {
+	if err := sup.cfg.Store.Insert(t.Context(), row, 0); err != nil {
 		t.Fatal(err)
 	}
 	a := newLive(sup, row)

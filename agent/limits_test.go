@@ -40,7 +40,7 @@ func TestF18ForkBomb(t *testing.T) {
 			if limited, made := tc.limit != agent.NoLimit && counted(), len(groupDirs(t, w.db.Owner())); limited != (made > 0) {
 				t.Errorf("there are %d groups of the agent; limited by one: %t", made, limited)
 			}
-			_, err := w.sup.Rip(t.Context(), w.who, a.AgentID)
+			_, err := w.sup.Rip(t.Context(), w.who, a.AgentID, false)
 			must(t, err)
 			if left := w.processes(); len(left) > 0 {
 				t.Errorf("after the rip: %v", left)
@@ -82,7 +82,7 @@ func TestDeadOwnersGroups(t *testing.T) {
 		w.noGroup(w.db.Owner()) // a user's agents do without, and leave nothing to sweep
 		return
 	}
-	_, err := w.sup.Rip(t.Context(), w.who, a.AgentID)
+	_, err := w.sup.Rip(t.Context(), w.who, a.AgentID, false)
 	must(t, err)
 	control, err := cgroup.Detect()
 	must(t, err)

@@ -21,11 +21,11 @@ func TestRemoveAgainstResurrect(t *testing.T) {
 	w := newWorld(t)
 	for range 20 {
 		a := w.run(agent.RunRequest{})
-		_, err := w.sup.Rip(t.Context(), w.who, a.AgentID)
+		_, err := w.sup.Rip(t.Context(), w.who, a.AgentID, false)
 		must(t, err)
 		var wg sync.WaitGroup
 		var removed, revived error
-		wg.Go(func() { _, removed = w.sup.Remove(t.Context(), w.who, a.AgentID) })
+		wg.Go(func() { _, removed = w.sup.Remove(t.Context(), w.who, a.AgentID, false) })
 		wg.Go(func() { _, revived = w.sup.Resurrect(t.Context(), w.who, a.AgentID, nil) })
 		wg.Wait()
 		_, err = w.sup.Info(t.Context(), w.who, a.AgentID)
@@ -76,7 +76,7 @@ func TestClaimIsFresh(t *testing.T) {
 	w.send(a.AgentID, act(do("turn", "said")))
 	w.settled(a.AgentID, 1)
 	for range 3 {
-		_, err := w.sup.Rip(t.Context(), w.who, a.AgentID)
+		_, err := w.sup.Rip(t.Context(), w.who, a.AgentID, false)
 		must(t, err)
 		var wg sync.WaitGroup
 		for range 4 {
@@ -93,7 +93,7 @@ func TestClaimIsFresh(t *testing.T) {
 func TestDeadPeer(t *testing.T) {
 	w := newWorld(t)
 	a := w.run(agent.RunRequest{})
-	_, err := w.sup.Rip(t.Context(), w.who, a.AgentID)
+	_, err := w.sup.Rip(t.Context(), w.who, a.AgentID, false)
 	must(t, err)
 	row := w.row(a.AgentID)
 	row.State, row.Living, row.Owner = "idle", true, "00000000-0000-4000-8000-000000000000"
@@ -109,7 +109,7 @@ func TestDeadPeer(t *testing.T) {
 func TestLapAdopts(t *testing.T) {
 	w := newWorld(t, func(c *agent.Config) { c.RefreshPause = time.Millisecond })
 	a := w.run(agent.RunRequest{})
-	_, err := w.sup.Rip(t.Context(), w.who, a.AgentID)
+	_, err := w.sup.Rip(t.Context(), w.who, a.AgentID, false)
 	must(t, err)
 	row := w.row(a.AgentID)
 	row.State, row.Living, row.Owner = "active", true, "00000000-0000-4000-8000-000000000000"
@@ -243,7 +243,7 @@ func TestFailureOfItsOwnRun(t *testing.T) {
 func TestManyAdopt(t *testing.T) {
 	w := newWorld(t, func(c *agent.Config) { c.RefreshPause = time.Millisecond })
 	a := w.run(agent.RunRequest{})
-	_, err := w.sup.Rip(t.Context(), w.who, a.AgentID)
+	_, err := w.sup.Rip(t.Context(), w.who, a.AgentID, false)
 	must(t, err)
 	for range 10 {
 		row := w.row(a.AgentID)
@@ -252,7 +252,7 @@ func TestManyAdopt(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 4 {
 			wg.Go(func() {
-				if _, err := w.sup.Rip(t.Context(), w.who, a.AgentID); err != nil {
+				if _, err := w.sup.Rip(t.Context(), w.who, a.AgentID, false); err != nil {
 					t.Error(err)
 				}
 			})

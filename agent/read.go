@@ -35,6 +35,12 @@ func (s *Supervisor) List(ctx context.Context, who Caller, req ListRequest) (Lis
 		}
 	}
 	q := store.Query{Group: who.Group, States: stored(req.States), Before: req.Cursor, Limit: req.Limit}
+	if who.caged() && q.Limit == 0 {
+		q.Limit = agentPage
+	}
+	if who.caged() && !s.cfg.GroupScope {
+		q.Kin = who.Agent
+	}
 	if q.Limit == 0 && req.Bytes > 0 {
 		q.Limit = req.Bytes / minEntry // no more than this can fit
 	}
@@ -46,7 +52,10 @@ func (s *Supervisor) List(ctx context.Context, who Caller, req ListRequest) (Lis
 	if err != nil {
 		return ListResult{}, err
 	}
-	all := s.entries(rows)
+	all, err := s.entries(ctx, who, rows)
+	if err != nil {
+		return ListResult{}, err
+	}
 	n := len(all)
 	if limit > 0 {
 		n = min(n, limit)
@@ -81,16 +90,31 @@ func fit(all []Entry, most int) int {
 	return len(all)
 }
 
-func unusual(e Entry) bool { return len(e.Name)+len(e.Provider)+len(e.Model) > 150 }
+func unusual(e Entry) bool {
+	return len(e.Name)+len(e.Provider)+len(e.Model) > 150 || len(e.Children) > 2
+}
 
-func (s *Supervisor) entries(rows []store.Agent) []Entry {
+// agentPage is how many agents a caged agent gets that asks for no number: what it is
+// told goes into its context.
+const agentPage = 25
+
+func (s *Supervisor) entries(ctx context.Context, who Caller, rows []store.Agent) ([]Entry, error) {
+	ids := make([]string, len(rows))
+	for i := range rows {
+		ids[i] = rows[i].ID
+	}
+	children, err := s.cfg.Store.Children(ctx, who.Group, ids)
+	if err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := make([]Entry, len(rows))
 	for i := range rows {
 		all[i] = entryOf(&rows[i], s.live[rows[i].ID])
+		all[i].Children = list(children[rows[i].ID])
 	}
-	return all
+	return all, nil
 }
 
 // stored are the internal states behind public ones.
@@ -110,11 +134,26 @@ func (s *Supervisor) Info(ctx context.Context, who Caller, id string) (Info, err
 	if err != nil {
 		return Info{}, err
 	}
-	return s.info(row), nil
+	return s.info(ctx, row)
 }
 
-func (s *Supervisor) info(row store.Agent) Info {
-	return infoOf(&row, s.cfg.Artifacts.Paths(row.ID), s.find(row.ID))
+// info is everything about a row. What has happened is told even to a caller who is
+// gone.
+func (s *Supervisor) info(ctx context.Context, row store.Agent) (Info, error) {
+	ctx = context.WithoutCancel(ctx)
+	i := infoOf(&row, s.cfg.Artifacts.Paths(row.ID), s.find(row.ID))
+	children, err := s.cfg.Store.Children(ctx, row.Group, []string{row.ID})
+	if err != nil {
+		return i, err
+	}
+	i.Children = list(children[row.ID])
+	if row.Callback == "" {
+		return i, nil
+	}
+	c, err := s.cfg.Store.Callback(ctx, row.ID)
+	i.Callback.SettleCount, i.Callback.NotifiedSeq = c.LastSeq, c.NotifiedSeq
+	i.Callback.NotifiedAt, i.Callback.Error = stampOrNil(c.NotifiedAt), c.Error
+	return i, err
 }
 
 // files opens the artifacts of an agent that the caller may see.

@@ -83,6 +83,7 @@ func (a *liveAgent) attached(p *process) {
 	a.arrived()
 	a.ready <- nil
 	a.release(nil)
+	a.wake()                    // for what it was to be told while it had no process
 	if a.sup.ctx.Err() != nil { // seen by loop while there was nothing to stop yet
 		a.stop(ByShutdown)
 	}

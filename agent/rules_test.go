@@ -37,7 +37,7 @@ func TestAutomaticRules(t *testing.T) {
 		t.Error("the mounts are not those of the first start")
 	}
 	must(t, os.WriteFile(second, nil, 0o600))
-	_, err := w.sup.Rip(t.Context(), w.who, a.AgentID)
+	_, err := w.sup.Rip(t.Context(), w.who, a.AgentID, false)
 	must(t, err)
 	if i := w.info(a.AgentID); i.Warnings == nil || len(i.Warnings) > 0 {
 		t.Errorf("warnings without a process: %q", i.Warnings)
@@ -84,7 +84,7 @@ func TestStoredPaths(t *testing.T) {
 	must(t, os.Mkdir(gone, 0o700))
 	a := w.run(agent.RunRequest{Grants: cage.Grants{Write: []string{granted}, Denied: []string{gone}}})
 	again := func() error {
-		_, err := w.sup.Rip(t.Context(), w.who, a.AgentID)
+		_, err := w.sup.Rip(t.Context(), w.who, a.AgentID, false)
 		must(t, err)
 		_, err = w.sup.Resurrect(t.Context(), w.who, a.AgentID, nil)
 		return err

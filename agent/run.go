@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -41,19 +42,23 @@ func (s *Supervisor) Run(ctx context.Context, who Caller, req RunRequest) (RunRe
 		return RunResult{}, ErrStopping
 	}
 	s.fill(&req)
-	if err := s.checkRun(req); err != nil {
+	if err := s.checkRun(who, req); err != nil {
 		return RunResult{}, err
-	}
-	if req.Callback != "" {
-		if err := s.checkCallback(ctx, who, req.Callback); err != nil {
-			return RunResult{}, err
-		}
 	}
 	l, err := s.programs(ctx) // before the grants, which may not touch them
 	if err != nil {
 		return RunResult{}, err
 	}
-	row, err := s.plan(req)
+	from, err := s.lineOf(ctx, who)
+	if err != nil {
+		return RunResult{}, err
+	}
+	if req.Callback != "" {
+		if err := s.checkCallback(ctx, who, from, req.Callback); err != nil {
+			return RunResult{}, err
+		}
+	}
+	row, err := s.plan(req, from)
 	if err != nil {
 		return RunResult{}, err
 	}
@@ -63,12 +68,13 @@ func (s *Supervisor) Run(ctx context.Context, who Caller, req RunRequest) (RunRe
 	if err := s.prepare(ctx, &l, row.Provider); err != nil {
 		return RunResult{}, err
 	}
-	if err := s.room(ctx, who.Group); err != nil { // before a new group is made
+	if err := s.room(ctx, from.accounts(who)...); err != nil { // before a new group is made
 		return RunResult{}, err
 	}
 	if row.Group, err = s.groupOf(ctx, who, req.AccessToken); err != nil {
 		return RunResult{}, err
 	}
+	from.descend(&row)
 	if err := s.insert(ctx, row); err != nil {
 		return RunResult{}, err
 	}
@@ -79,14 +85,17 @@ func (s *Supervisor) Run(ctx context.Context, who Caller, req RunRequest) (RunRe
 		}
 		return RunResult{}, err
 	}
-	sent, err := s.firstPrompt(ctx, a, req.Prompt)
+	sent, err := s.firstPrompt(ctx, who, a, req.Prompt)
 	if err != nil {
 		return RunResult{}, s.takeBack(a, err)
 	}
 	if row, err = s.cfg.Store.Agent(context.WithoutCancel(ctx), row.Group, row.ID); err != nil {
 		return RunResult{}, err
 	}
-	res := RunResult{Info: s.info(row), PromptSent: req.Prompt != nil, Delivery: filled(sent.Delivery), Disposition: filled(sent.Disposition)}
+	res := RunResult{PromptSent: req.Prompt != nil, Delivery: filled(sent.Delivery), Disposition: filled(sent.Disposition)}
+	if res.Info, err = s.info(ctx, row); err != nil {
+		return RunResult{}, err
+	}
 	if req.Prompt != nil {
 		res.SettleCount = sent.SettleCount // of before the prompt: it may have settled by now
 	}
@@ -106,7 +115,7 @@ func (s *Supervisor) drop(row store.Agent) error {
 
 // takeBack removes an agent whose first prompt failed, and says why it failed.
 func (s *Supervisor) takeBack(a *liveAgent, why error) error {
-	_, _ = a.end(context.Background(), ByRemove)
+	_, _ = a.end(context.Background(), Caller{}, ByRemove)
 	ctx, cancel := s.writing()
 	defer cancel()
 	if row, err := s.cfg.Store.Any(ctx, a.id); err == nil && !row.Removing && row.LastError != nil {
@@ -116,10 +125,11 @@ func (s *Supervisor) takeBack(a *liveAgent, why error) error {
 }
 
 // firstPrompt sends the prompt of a run or a resurrection, if there is one.
-func (s *Supervisor) firstPrompt(ctx context.Context, a *liveAgent, prompt *string) (SendResult, error) {
+func (s *Supervisor) firstPrompt(ctx context.Context, who Caller, a *liveAgent, prompt *string) (SendResult, error) {
 	if prompt == nil {
 		return SendResult{}, nil
 	}
+	s.asked(who, a.id)
 	return a.send(ctx, *prompt, FollowUp)
 }
 
@@ -132,8 +142,8 @@ func (s *Supervisor) fill(req *RunRequest) {
 
 // plan checks the paths of a request and makes the row it asks for. Nothing is
 // stored yet.
-func (s *Supervisor) plan(req RunRequest) (store.Agent, error) {
-	grants, err := resolve(req.Grants, s.policy())
+func (s *Supervisor) plan(req RunRequest, from *line) (store.Agent, error) {
+	grants, err := s.grants(req, from)
 	if err != nil {
 		return store.Agent{}, err
 	}
@@ -141,7 +151,7 @@ func (s *Supervisor) plan(req RunRequest) (store.Agent, error) {
 	if err != nil {
 		return store.Agent{}, err
 	}
-	network, err := s.checkNetwork(req.Network)
+	network, err := s.network(req.Network, from)
 	if err != nil {
 		return store.Agent{}, err
 	}
@@ -152,7 +162,7 @@ func (s *Supervisor) plan(req RunRequest) (store.Agent, error) {
 	now := time.Now()
 	row := store.Agent{
 		ID: id.String(), Name: req.Name, Provider: req.Provider, Model: req.Model,
-		Thinking: req.Thinking, Cwd: cwd,
+		Thinking: req.Thinking, Cwd: cwd, Callback: req.Callback,
 		Write: grants.Write, Read: grants.Read, Denied: grants.Denied,
 		Network: network.String(),
 		State:   string(Starting), Living: true, Owner: s.cfg.Store.Owner(),
@@ -169,24 +179,31 @@ func (s *Supervisor) plan(req RunRequest) (store.Agent, error) {
 func (s *Supervisor) insert(ctx context.Context, row store.Agent) error {
 	s.admit.Lock()
 	defer s.admit.Unlock()
-	if err := s.room(ctx, row.Group); err != nil {
+	if err := s.room(ctx, row.Group, row.Account); err != nil {
 		return err
 	}
 	// Not the caller's context: cancelled, it may leave a row and say that it did not.
 	ctx, cancel := s.writing()
 	defer cancel()
-	return s.cfg.Store.Insert(ctx, row)
+	err := s.cfg.Store.Insert(ctx, row, s.cfg.Limits.Descendants)
+	if full, ok := errors.AsType[*store.FullError](err); ok {
+		return &LimitError{Name: "max-descendants", Value: s.cfg.Limits.Descendants,
+			Remedy: "agent " + full.ID + " has started that many over its life, with those that they started; go on with the ones there are"}
+	}
+	return err
 }
 
-// room reports a limit on live agents that is reached.
-func (s *Supervisor) room(ctx context.Context, group string) error {
-	all, inGroup, err := s.cfg.Store.Count(ctx, group)
+// room reports a limit on live agents that is reached: in all, or of one of the
+// groups.
+func (s *Supervisor) room(ctx context.Context, groups ...string) error {
+	groups = slices.DeleteFunc(groups, func(g string) bool { return g == "" }) // of a row that somebody else made
+	all, in, err := s.cfg.Store.Count(ctx, groups...)
 	switch {
 	case err != nil:
 		return err
 	case int64(all) >= s.cfg.Limits.Agents:
 		return &LimitError{Name: "max-agents", Value: s.cfg.Limits.Agents}
-	case int64(inGroup) >= s.cfg.Limits.GroupAgents:
+	case int64(slices.Max(in)) >= s.cfg.Limits.GroupAgents:
 		return &LimitError{Name: "max-group-agents", Value: s.cfg.Limits.GroupAgents}
 	}
 	return nil
@@ -214,7 +231,7 @@ func (s *Supervisor) Resurrect(ctx context.Context, who Caller, id string, promp
 	if err != nil {
 		return ResurrectResult{}, err
 	}
-	sent, err := s.firstPrompt(ctx, a, prompt)
+	sent, err := s.firstPrompt(ctx, who, a, prompt)
 	if err != nil {
 		return ResurrectResult{}, err
 	}
@@ -222,7 +239,10 @@ func (s *Supervisor) Resurrect(ctx context.Context, who Caller, id string, promp
 	if err != nil {
 		return ResurrectResult{}, err
 	}
-	res := ResurrectResult{Info: s.info(row), Resurrected: true, PromptSent: prompt != nil}
+	res := ResurrectResult{Resurrected: true, PromptSent: prompt != nil}
+	if res.Info, err = s.info(ctx, row); err != nil {
+		return ResurrectResult{}, err
+	}
 	if prompt != nil {
 		res.SettleCount = sent.SettleCount
 		res.Delivery, res.Disposition = filled(resurrectPrompt), filled(sent.Disposition)
@@ -267,7 +287,7 @@ func (s *Supervisor) revive(ctx context.Context, who Caller, id string) (*liveAg
 func (s *Supervisor) claim(ctx context.Context, row store.Agent) (store.Agent, error) {
 	s.admit.Lock()
 	defer s.admit.Unlock()
-	if err := s.room(ctx, row.Group); err != nil {
+	if err := s.room(ctx, row.Group, row.Account); err != nil {
 		return row, err
 	}
 	ctx, cancel := s.writing()

@@ -44,8 +44,9 @@ func (s *Supervisor) Send(ctx context.Context, who Caller, id, message string, m
 	if err := s.checkMessage("message", message); err != nil {
 		return SendResult{}, err
 	}
-	if a := s.find(id); a != nil && a.group == who.Group && !resurrect {
-		return a.send(ctx, message, mode) // the usual case needs no look into the store
+	if a := s.find(id); a != nil && a.group == who.Group && who.acts(a.ancestors) && !resurrect {
+		s.asked(who, id)
+		return a.send(ctx, message, mode) // the usual case needs no look at the row
 	}
 	row, a, err := s.owned(ctx, who, id)
 	if err != nil {
@@ -61,6 +62,7 @@ func (s *Supervisor) Send(ctx context.Context, who Caller, id, message string, m
 		}
 		delivery = resurrectPrompt
 	}
+	s.asked(who, id)
 	sent, err := a.send(ctx, message, mode)
 	def(&delivery, sent.Delivery)
 	sent.Delivery = delivery
@@ -237,7 +239,7 @@ func (s *Supervisor) Abort(ctx context.Context, who Caller, id string, clear boo
 	}
 	reply := make(chan outcome, 1)
 	a.tell(func() {
-		a.abort(ctx, clear, func(r AbortResult, err error) { reply <- outcome{r, err} })
+		a.abort(ctx, who, clear, func(r AbortResult, err error) { reply <- outcome{r, err} })
 	})
 	r, err := await(ctx, a, reply)
 	if err != nil {
@@ -253,15 +255,15 @@ const abortWait = time.Second
 
 // abort runs in loop; reply is called once, in loop, unless the agent or ctx ends
 // first.
-func (a *liveAgent) abort(ctx context.Context, clear bool, reply func(AbortResult, error)) {
+func (a *liveAgent) abort(ctx context.Context, who Caller, clear bool, reply func(AbortResult, error)) {
 	if a.state != Active || a.turn.unanswered == 0 {
-		a.abortNow(clear, reply)
+		a.abortNow(who, clear, reply)
 		return
 	}
 	waited := false
 	after := func() {
 		if !waited && ctx.Err() == nil {
-			a.abortNow(clear, reply)
+			a.abortNow(who, clear, reply)
 		}
 		waited = true
 	}
@@ -269,7 +271,7 @@ func (a *liveAgent) abort(ctx context.Context, clear bool, reply func(AbortResul
 	time.AfterFunc(abortWait, func() { a.tell(after) })
 }
 
-func (a *liveAgent) abortNow(clear bool, reply func(AbortResult, error)) {
+func (a *liveAgent) abortNow(who Caller, clear bool, reply func(AbortResult, error)) {
 	res := AbortResult{AgentID: a.id, Cleared: []string{}}
 	switch a.state {
 	case Idle:
@@ -288,7 +290,9 @@ func (a *liveAgent) abortNow(clear bool, reply func(AbortResult, error)) {
 				a.tell(func() { res.ClearedTruncated = true })
 			}
 			if r.Success && json.Unmarshal(r.Data, &q) == nil {
-				a.tell(func() { res.Cleared = append(append(res.Cleared, q.Steering...), q.FollowUp...) })
+				a.tell(func() {
+					res.Cleared = a.keep(append(append(res.Cleared, q.Steering...), q.FollowUp...), "an abort cleared the queue that it was in")
+				})
 			}
 		})
 		if err != nil {
@@ -296,6 +300,7 @@ func (a *liveAgent) abortNow(clear bool, reply func(AbortResult, error)) {
 			return
 		}
 	}
+	a.turn.aborter = who.Agent
 	err := a.pi.Send("abort", nil, func(r pirpc.Response) {
 		a.tell(func() {
 			a.aborted(r)

@@ -54,8 +54,8 @@ func TestF53TwoServers(t *testing.T) {
 		t.Errorf("send by the other: %v", err)
 	}
 	for name, op := range map[string]func() error{
-		"rip":       func() error { _, err := other.sup.Rip(t.Context(), w.who, a.AgentID); return err },
-		"remove":    func() error { _, err := other.sup.Remove(t.Context(), w.who, a.AgentID); return err },
+		"rip":       func() error { _, err := other.sup.Rip(t.Context(), w.who, a.AgentID, false); return err },
+		"remove":    func() error { _, err := other.sup.Remove(t.Context(), w.who, a.AgentID, false); return err },
 		"resurrect": func() error { _, err := other.sup.Resurrect(t.Context(), w.who, a.AgentID, nil); return err },
 		"abort":     func() error { _, err := other.sup.Abort(t.Context(), w.who, a.AgentID, true); return err },
 	} {
@@ -65,7 +65,7 @@ func TestF53TwoServers(t *testing.T) {
 	}
 	w.send(a.AgentID, act(do("turn", "still here"))) // the control
 	w.settled(a.AgentID, 1)
-	_, err = w.sup.Rip(t.Context(), w.who, a.AgentID)
+	_, err = w.sup.Rip(t.Context(), w.who, a.AgentID, false)
 	must(t, err)
 	_, err = other.sup.Resurrect(t.Context(), w.who, a.AgentID, nil)
 	must(t, err) // a stopped agent is anybody's
@@ -88,11 +88,11 @@ func TestLostAgents(t *testing.T) {
 	young := row
 	young.ID, young.State, young.Ready = "01a1964b-2c01-70a5-b520-78f933cdafad", "starting", false
 	must(t, w.files.Create(young.ID, []byte("{}\n")))
-	must(t, w.db.Insert(t.Context(), young))
+	must(t, w.db.Insert(t.Context(), young, 0))
 	again := row
 	again.ID, again.State, again.Resume = "01a1964b-2c01-70a5-b520-78f933cdafae", "starting", "ripped"
 	must(t, w.files.Create(again.ID, []byte("{}\n")))
-	must(t, w.db.Insert(t.Context(), again))
+	must(t, w.db.Insert(t.Context(), again, 0))
 	must(t, w.db.Close())
 
 	w.open()

@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync"
 	"time"
 
 	"pi-mcp/agent/pirpc"
@@ -27,6 +29,7 @@ func (a *liveAgent) stop(cause Cause) {
 		return
 	}
 	a.cause = cause
+	a.midRun = a.turn.busy()
 	if a.proc == nil {
 		a.move(Stop)
 		a.cancel() // launch ends and says so
@@ -69,12 +72,16 @@ func (a *liveAgent) settleStop() {
 	}
 }
 
-// end stops a live agent and waits for the end. It reports whether this call was
+// end stops a live agent for who and waits for the end. It reports whether this call was
 // the one that began it. The stop goes on when ctx ends before.
-func (a *liveAgent) end(ctx context.Context, cause Cause) (began bool, err error) {
+func (a *liveAgent) end(ctx context.Context, who Caller, cause Cause) (began bool, err error) {
 	told := make(chan bool, 1)
 	a.tell(func() {
-		told <- a.state != Stopping && !a.over
+		first := a.state != Stopping && !a.over
+		if first {
+			a.by = who.Agent
+		}
+		told <- first
 		a.stop(cause)
 	})
 	select {
@@ -94,45 +101,96 @@ type RipResult struct {
 	Info
 	Ripped        bool `json:"ripped"`
 	AlreadyRipped bool `json:"already_ripped"`
+	Descendants   int  `json:"descendants" jsonschema:"how many agents below it were stopped with it"`
 }
 
 // Rip stops an agent and keeps everything it left. Ripping a stopped agent
-// changes nothing.
-func (s *Supervisor) Rip(ctx context.Context, who Caller, id string) (RipResult, error) {
+// changes nothing. With descendants all that live below it are stopped, too, in
+// whatever group they are.
+func (s *Supervisor) Rip(ctx context.Context, who Caller, id string, descendants bool) (res RipResult, err error) {
 	row, a, err := s.owned(ctx, who, id)
 	if err != nil {
 		return RipResult{}, err
 	}
 	began := false
-	if a != nil {
-		if began, err = a.end(ctx, ByRip); err != nil {
+	if a != nil { // first, so that it starts no more of them
+		if began, err = a.end(ctx, who, ByRip); err != nil {
 			return RipResult{}, err
 		}
 		if row, err = s.cfg.Store.Agent(context.WithoutCancel(ctx), who.Group, id); err != nil {
 			return RipResult{}, err
 		}
 	}
-	return RipResult{
-		Info:          s.info(row),
-		Ripped:        true,
-		AlreadyRipped: State(row.State) == Ripped && !began,
-	}, nil
+	if descendants {
+		if res.Descendants, err = s.endBelow(ctx, who, id); err != nil {
+			return RipResult{}, err
+		}
+	}
+	res.Ripped, res.AlreadyRipped = true, State(row.State) == Ripped && !began
+	res.Info, err = s.info(ctx, row)
+	return res, err
+}
+
+// endBelow stops all that lives below an agent and returns how many those were. It
+// looks again until there is nothing: one that is being stopped may just have started
+// another.
+func (s *Supervisor) endBelow(ctx context.Context, who Caller, id string) (ended int, err error) {
+	for {
+		ids, err := s.cfg.Store.Descendants(ctx, id, true)
+		if err != nil || len(ids) == 0 {
+			return ended, err
+		}
+		errs := make([]error, len(ids))
+		var all sync.WaitGroup
+		for i, id := range ids {
+			all.Go(func() { errs[i] = s.endAny(ctx, who, id) })
+		}
+		all.Wait()
+		if err := errors.Join(errs...); err != nil {
+			return ended, err
+		}
+		ended += len(ids)
+	}
+}
+
+// endAny stops an agent for somebody who need not see it.
+func (s *Supervisor) endAny(ctx context.Context, who Caller, id string) error {
+	row, err := s.cfg.Store.Any(ctx, id)
+	if err == nil {
+		var a *liveAgent
+		if _, a, err = s.owned(ctx, Caller{Group: row.Group}, id); err == nil && a != nil {
+			_, err = a.end(ctx, who, ByRip)
+		}
+	}
+	if errors.Is(err, ErrNotFound) {
+		return nil // somebody else was faster
+	}
+	return err
 }
 
 // A RemoveResult says that an agent is no more.
 type RemoveResult struct {
-	AgentID string `json:"agent_id"`
-	Removed bool   `json:"removed"`
+	AgentID     string `json:"agent_id"`
+	Removed     bool   `json:"removed"`
+	Descendants int    `json:"descendants" jsonschema:"how many agents below it were removed with it"`
 }
 
-// Remove stops an agent and deletes its row and its directory.
-func (s *Supervisor) Remove(ctx context.Context, who Caller, id string) (RemoveResult, error) {
+// Remove stops an agent and deletes its row and its directory. With descendants all
+// that are below it are removed before it, in whatever group they are.
+func (s *Supervisor) Remove(ctx context.Context, who Caller, id string, descendants bool) (RemoveResult, error) {
+	res := RemoveResult{AgentID: id, Removed: true}
+	if descendants {
+		var err error
+		if res.Descendants, err = s.removeBelow(ctx, who, id); err != nil {
+			return RemoveResult{}, err
+		}
+	}
 	_, a, err := s.owned(ctx, who, id)
 	if err != nil {
 		return RemoveResult{}, err
 	}
 	if a != nil {
-		if _, err := a.end(ctx, ByRemove); err != nil {
+		if _, err := a.end(ctx, who, ByRemove); err != nil {
 			return RemoveResult{}, err
 		}
 	}
@@ -140,7 +198,23 @@ func (s *Supervisor) Remove(ctx context.Context, who Caller, id string) (RemoveR
 	if err := s.bury(id); err != nil {
 		return RemoveResult{}, err
 	}
-	return RemoveResult{AgentID: id, Removed: true}, nil
+	return res, nil
+}
+
+// removeBelow stops an agent and all that is below it, and removes the latter, the
+// deepest first: what a crash leaves still has its parents.
+func (s *Supervisor) removeBelow(ctx context.Context, who Caller, id string) (removed int, err error) {
+	if _, err := s.Rip(ctx, who, id, true); err != nil {
+		return 0, err
+	}
+	ids, err := s.cfg.Store.Descendants(ctx, id, false)
+	for _, below := range slices.Backward(ids) {
+		if err := s.bury(below); err != nil {
+			return removed, err
+		}
+		removed++
+	}
+	return removed, err
 }
 
 // bury removes a stopped agent. One that is gone already is fine; one that

@@ -49,8 +49,11 @@ type Config struct {
 	Grace        time.Duration // from a rip to the kill; default 3 s
 	CloseGrace   time.Duration // the same when the server stops; default 1 s
 
-	Limits Limits       // zero means none of everything: see DefaultLimits
-	Log    *slog.Logger // default: discard
+	Limits       Limits        // zero means none of everything: see DefaultLimits
+	CallbackHold time.Duration // how long an agent's settle may wait for its children's; default 10 min
+	GroupScope   bool          // caged agents may read every agent of their group
+
+	Log *slog.Logger // default: discard
 }
 
 // NoLimit is a limit that is never reached.
@@ -65,12 +68,15 @@ type Limits struct {
 	Stderr      int64 // bytes of errors.log
 	Processes   int64 // processes and threads of one agent, those of its cage included; at least 64
 	FileSize    int64 // bytes of any one file that an agent writes
+	Depth       int64 // of an agent; a client's is 0
+	Descendants int64 // of an agent, over its life
+	Callbacks   int64 // of an agent, without a client's message in between
 }
 
 // DefaultLimits returns the limits of a server that is not told any.
 func DefaultLimits() Limits {
 	return Limits{Agents: 32, GroupAgents: 32, Message: 1 << 20, Stdout: 256 << 20, Stderr: 16 << 20,
-		Processes: 1024, FileSize: 2 << 30}
+		Processes: 1024, FileSize: 2 << 30, Depth: 3, Descendants: 64, Callbacks: 50}
 }
 
 func (c *Config) fill() error {
@@ -83,6 +89,7 @@ func (c *Config) fill() error {
 	def(&c.Handshake, 60*time.Second)
 	def(&c.Grace, 3*time.Second)
 	def(&c.CloseGrace, time.Second)
+	def(&c.CallbackHold, 10*time.Minute)
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -137,6 +144,7 @@ func New(ctx context.Context, cfg Config) (*Supervisor, error) {
 	if cfg.RefreshPause > 0 {
 		s.wg.Go(s.lap)
 	}
+	s.wg.Go(s.postman)
 	return s, nil
 }
 
@@ -212,15 +220,7 @@ func (s *Supervisor) protected() []string {
 	return paths
 }
 
-// row returns an agent that the caller may see.
-func (s *Supervisor) row(ctx context.Context, who Caller, id string) (store.Agent, error) {
-	if err := checkID("agent_id", id); err != nil {
-		return store.Agent{}, err
-	}
-	return s.cfg.Store.Agent(ctx, who.Group, id)
-}
-
-// owned returns a row like the method row and, when the agent is alive, its
+// owned returns a row that the caller may act on and, when the agent is alive, its
 // goroutine. An agent that another server keeps alive is a *ForeignError; one whose
 // server is dead is taken over first.
 func (s *Supervisor) owned(ctx context.Context, who Caller, id string) (store.Agent, *liveAgent, error) {
@@ -230,6 +230,9 @@ func (s *Supervisor) owned(ctx context.Context, who Caller, id string) (store.Ag
 		}
 		a := s.find(id)
 		row, err := s.row(ctx, who, id)
+		if err == nil {
+			err = mayAct(who, &row)
+		}
 		switch {
 		case err != nil:
 			return row, nil, err

@@ -1,10 +1,12 @@
 package agent
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"time"
 
+	"pi-mcp/agent/pi"
 	"pi-mcp/agent/pirpc"
 	"pi-mcp/store"
 )
@@ -25,6 +27,7 @@ type turn struct {
 	settling   int      // settles that wait for their facts
 	quiet      int      // laps in a row in which pi knew nothing of the prompts it took
 	failure    string   // of the last answer of the model, "" if there was none
+	aborter    string   // the agent that aborted the run, "" for others
 	settled    []func() // to run when no settle waits any more
 	answered   []func() // to run when no prompt waits for its answer any more
 }
@@ -70,8 +73,13 @@ func (a *liveAgent) hear(r pirpc.Record) {
 	case "agent_start":
 		a.tell(a.runStarted)
 	case "agent_settled":
-		a.tell(a.settled)
+		var d struct{ Aborted bool }
+		_ = json.Unmarshal(r.Raw, &d) // without a word it was not
+		a.tell(func() { a.settled(d.Aborted) })
 	case "message_end":
+		if text, ok := lettered(r); ok {
+			a.tell(func() { a.took(text) })
+		}
 		if failure, ok := failureOf(r); ok {
 			a.tell(func() { a.turn.failure = failure })
 		}
@@ -103,6 +111,18 @@ func failureOf(r pirpc.Record) (failure string, ok bool) {
 		return "the model's answer failed", true
 	}
 	return clip(m.Message.ErrorMessage, 8<<10), true
+}
+
+// lettered returns the text of a user's message that may be one of news.
+func lettered(r pirpc.Record) (text string, ok bool) {
+	if r.Cut || !bytes.Contains(r.Raw, []byte(letterHead)) {
+		return "", false
+	}
+	var m struct{ Message json.RawMessage }
+	if json.Unmarshal(r.Raw, &m) != nil {
+		return "", false
+	}
+	return pi.UserText(m.Message)
 }
 
 // dialogOf names a question that blocks pi; notices are none.
@@ -142,7 +162,7 @@ func (a *liveAgent) runStarted() {
 // settled asks pi for what the run came to. The agent stays active until the
 // answers are in, so that nobody sees it idle with the text of the run before.
 // Answers that come too late are taken all the same.
-func (a *liveAgent) settled() {
+func (a *liveAgent) settled(aborted bool) {
 	if a.state != Active {
 		return // a settle without a run, or the last word of a stop
 	}
@@ -151,12 +171,13 @@ func (a *liveAgent) settled() {
 	a.turn.runs.settled++
 	a.turn.settling++
 	failure := a.turn.failure // of this run: the next may begin before this is committed
-	a.turn.failure = ""
+	aborter := a.turn.aborter
+	a.turn.failure, a.turn.aborter = "", ""
 	missing, done := 2, false
 	commit := func() {
 		if !done {
 			done = true
-			a.commit(failure)
+			a.commit(failure, aborted, aborter)
 		}
 	}
 	late := time.AfterFunc(settleWait, func() { a.tell(commit) })
@@ -178,14 +199,24 @@ func (a *liveAgent) settled() {
 }
 
 // commit records a settle whose facts are in.
-func (a *liveAgent) commit(failure string) {
+func (a *liveAgent) commit(failure string, aborted bool, aborter string) {
 	a.turn.settling--
 	if a.state != Active {
 		return
 	}
 	a.row.SettleCount++
 	a.row.LastError = filled(failure)
+	switch {
+	case aborted:
+		a.owe(whyAborted, aborter)
+	case failure != "":
+		a.owe(whyFailed, "")
+	default:
+		a.owe(whySettled, "")
+	}
 	a.move(Settle)
+	a.waitsSettled(aborted)
+	a.reclaim()
 	if a.turn.settling == 0 {
 		runAll(&a.turn.settled)
 	}

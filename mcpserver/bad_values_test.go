@@ -87,7 +87,7 @@ func TestBadValues(t *testing.T) {
 	}
 	f.t = t
 	hash := sha256.Sum256([]byte("a new group"))
-	_, err := f.db.GroupByToken(t.Context(), hash[:], false)
+	_, err := f.db.GroupByToken(t.Context(), hash[:])
 	if !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("a refused run has made a group: %v", err)
 	}

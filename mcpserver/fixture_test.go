@@ -57,7 +57,7 @@ func (f *fixture) good(tool string) args {
 	case "list", "run":
 		return args{}
 	case "resurrect":
-		_, err := f.sup.Rip(f.t.Context(), f.who, id)
+		_, err := f.sup.Rip(f.t.Context(), f.who, id, false)
 		must(f.t, err)
 	case "send_message", "abort":
 		if i, err := f.sup.Info(f.t.Context(), f.who, id); err != nil || i.PID == nil {

@@ -127,7 +127,7 @@ func (w *world) insert(id string, change ...func(*store.Agent)) store.Agent {
 	for _, f := range change {
 		f(&a)
 	}
-	must(w.t, w.db.Insert(w.t.Context(), a))
+	must(w.t, w.db.Insert(w.t.Context(), a, 0))
 	return a
 }
 

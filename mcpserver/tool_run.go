@@ -27,8 +27,8 @@ type runIn struct {
 	Write           []string `json:"write,omitempty" jsonschema:"absolute host paths that the agent may change, at the same paths in the sandbox"`
 	Read            []string `json:"read,omitempty" jsonschema:"absolute host paths that the agent may read"`
 	Denied          []string `json:"denied,omitempty" jsonschema:"absolute host paths inside the others that it may not see"`
-	CallbackAgentID *string  `json:"callback_agent_id,omitempty" jsonschema:"an agent to be told when this one settles; not available in this version"`
-	AccessToken     *string  `json:"access_token,omitempty" jsonschema:"puts the agent into the group of this token, made if it is new"`
+	CallbackAgentID *string  `json:"callback_agent_id,omitempty" jsonschema:"an agent that gets a message when this one settles or ends; an agent passes its own AGENT_ID to be called back"`
+	AccessToken     *string  `json:"access_token,omitempty" jsonschema:"puts the agent into the group of this token, made if it is new; you then see nothing of it but its callbacks"`
 	Prompt          *string  `json:"prompt,omitempty" jsonschema:"the first message"`
 	Name            *string  `json:"name,omitempty" jsonschema:"a name for people; default provider/model"`
 	Cwd             *string  `json:"cwd,omitempty" jsonschema:"working directory, inside write or read; default the agent's own /tmp"`

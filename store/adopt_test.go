@@ -212,7 +212,7 @@ func comeAndGo(t *testing.T, path string) {
 		return
 	}
 	a := store.Agent{ID: uuid.NewString(), Group: "g", Living: true}
-	if err := d.Insert(t.Context(), a); err != nil {
+	if err := d.Insert(t.Context(), a, 0); err != nil {
 		t.Error(err)
 	}
 	if _, alive := d.OwnerPID(d.Owner()); !alive {

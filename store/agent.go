@@ -2,15 +2,20 @@ package store
 
 import "time"
 
-// An Agent is one row. ID, Group, Parent, Depth and Created are set by Insert and
-// never change; Save writes all the rest. Times are kept to the millisecond and
-// come back in UTC; an empty list comes back nil.
+// An Agent is one row. The fields down to Descendants are set by Insert and not by
+// Save, which writes all the rest. Times are kept to the millisecond and come back
+// in UTC; an empty list comes back nil.
 type Agent struct {
 	ID      string // a UUIDv7: later agents have greater ids
 	Group   string
 	Parent  string // "": made by a client
 	Depth   int    // 0: made by a client
 	Created time.Time
+
+	Ancestors   []string // from the one that a client made down to Parent
+	Account     string   // the group whose limits it counts against beside its own
+	Ceiling     *Ceiling // nil: nothing bounds it
+	Descendants int64    // that it has ever had; Insert of another one adds to it
 
 	Name, Provider, Model string
 	ContextSize           int64 // tokens; 0: the model's own
@@ -61,3 +66,9 @@ type Messages struct{ User, Assistant, ToolCalls int64 }
 
 // Tokens counts what was sent to and received from the model.
 type Tokens struct{ Input, Output, CacheRead, CacheWrite, Total int64 }
+
+// A Ceiling is what an agent may at most be given: what its parent was.
+type Ceiling struct {
+	Write, Read, Denied []string
+	Network             string
+}

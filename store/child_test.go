@@ -57,7 +57,7 @@ func obey(ctx context.Context, db *store.DB, in *bufio.Reader, command []string)
 	switch command[0] {
 	case "hold": // a living row for each id, until the end of input
 		for _, id := range command[1:] {
-			err := db.Insert(ctx, store.Agent{ID: id, Group: "g", State: "active", Living: true})
+			err := db.Insert(ctx, store.Agent{ID: id, Group: "g", State: "active", Living: true}, 0)
 			if err != nil {
 				return err
 			}

@@ -16,7 +16,7 @@ func TestClaimOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
 	one, two := open(t, path), open(t, path)
 	a := agent(t, "red", "ripped")
-	if err := one.Insert(t.Context(), a); err != nil {
+	if err := one.Insert(t.Context(), a, 0); err != nil {
 		t.Fatal(err)
 	}
 	var won atomic.Int32
@@ -51,7 +51,7 @@ func TestTombstone(t *testing.T) {
 	living, dead := agent(t, "red", "ripped"), agent(t, "red", "ripped")
 	living.Living = true
 	for _, a := range []store.Agent{living, dead} {
-		if err := db.Insert(t.Context(), a); err != nil {
+		if err := db.Insert(t.Context(), a, 0); err != nil {
 			t.Fatal(err)
 		}
 	}

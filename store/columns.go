@@ -13,14 +13,15 @@ type column struct {
 
 // fixed is how many columns, from the first, Save leaves alone. All but the last
 // column is what List reads.
-const fixed = 5
+const fixed = 9
 
 // columns is the one place that ties fields to columns. Every statement and every
 // scan follows its order.
 func (a *Agent) columns() []column {
 	return []column{
 		{`id`, &a.ID}, {`"group"`, &a.Group}, {`parent`, &a.Parent}, {`depth`, &a.Depth},
-		{`created`, moment{&a.Created}},
+		{`created`, moment{&a.Created}}, {`ancestors`, list{&a.Ancestors}}, {`account`, &a.Account},
+		{`ceiling`, ceiling{&a.Ceiling}}, {`descendants`, &a.Descendants},
 
 		{`name`, &a.Name}, {`provider`, &a.Provider}, {`model`, &a.Model},
 		{`context_size`, &a.ContextSize}, {`thinking`, &a.Thinking}, {`cwd`, &a.Cwd},

@@ -11,6 +11,7 @@ import (
 type Query struct {
 	Group  string
 	States []string
+	Kin    string // only this agent and its descendants
 	Before string // only ids less than this one: the last id of the page before
 	Limit  int    // rows at most
 }
@@ -31,10 +32,12 @@ const (
 		from agents
 		where "group" = ?1 and removing = 0
 			and (?2 = '[]' or state in (select value from json_each(?2)))`
+	ofKin = `
+			and (id = ?3 or instr(ancestors, ?3) > 0)`
 	onPage = `
-			and id < ?3
+			and id < ?4
 		order by id desc
-		limit ?4`
+		limit ?5`
 )
 
 func (d *DB) list(ctx context.Context, q Query) (rows []Agent, total int, err error) {
@@ -42,11 +45,15 @@ func (d *DB) list(ctx context.Context, q Query) (rows []Agent, total int, err er
 	if err != nil {
 		return nil, 0, err
 	}
-	count, err := d.read.stmt(ctx, `select count(*)`+inStates)
+	which := inStates
+	if q.Kin != "" { // apart, because it is not in the index
+		which += ofKin
+	}
+	count, err := d.read.stmt(ctx, `select count(*)`+which)
 	if err != nil {
 		return nil, 0, err
 	}
-	page, err := d.read.stmt(ctx, selectBrief+inStates+onPage)
+	page, err := d.read.stmt(ctx, selectBrief+which+onPage)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -55,10 +62,10 @@ func (d *DB) list(ctx context.Context, q Query) (rows []Agent, total int, err er
 		return nil, 0, err
 	}
 	defer tx.Rollback()
-	if err := tx.StmtContext(ctx, count).QueryRowContext(ctx, q.Group, states).Scan(&total); err != nil {
+	if err := tx.StmtContext(ctx, count).QueryRowContext(ctx, q.Group, states, q.Kin).Scan(&total); err != nil {
 		return nil, 0, err
 	}
-	found, err := tx.StmtContext(ctx, page).QueryContext(ctx, q.Group, states, q.before(), q.limit())
+	found, err := tx.StmtContext(ctx, page).QueryContext(ctx, q.Group, states, q.Kin, q.before(), q.limit())
 	if err != nil {
 		return nil, 0, err
 	}
@@ -80,4 +87,68 @@ func (q Query) limit() int {
 		return -1
 	}
 	return q.Limit
+}
+
+// Children lists the ids of the agents of a group whose parents are given, by
+// parent, the oldest first.
+func (d *DB) Children(ctx context.Context, group string, parents []string) (map[string][]string, error) {
+	const q = `
+		select parent, id
+		from agents
+		where parent <> '' and parent in (select value from json_each(?)) and "group" = ? and removing = 0
+		order by id`
+	children := map[string][]string{}
+	stmt, err := d.read.stmt(ctx, q)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list children: %w", err)
+	}
+	rows, err := stmt.QueryContext(ctx, list{&parents}, group)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list children: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var parent, id string
+		if err := rows.Scan(&parent, &id); err != nil {
+			return nil, fmt.Errorf("cannot list children: %w", err)
+		}
+		children[parent] = append(children[parent], id)
+	}
+	return children, rows.Err()
+}
+
+// Descendants reads the ids of an agent's descendants in all groups, the oldest, and
+// so the shallowest of each line, first. living restricts them to living ones.
+func (d *DB) Descendants(ctx context.Context, id string, living bool) ([]string, error) {
+	const q = `
+		select id
+		from agents
+		where parent <> '' and instr(ancestors, ?1) > 0 and removing = 0 and (living = 1 or not ?2)
+		order by id`
+	ids, err := d.strings(ctx, q, id, living)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the descendants of %s: %w", id, err)
+	}
+	return ids, nil
+}
+
+// strings reads one column.
+func (d *DB) strings(ctx context.Context, text string, args ...any) (all []string, err error) {
+	stmt, err := d.read.stmt(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := stmt.QueryContext(ctx, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var s string
+		if err := rows.Scan(&s); err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, rows.Err()
 }

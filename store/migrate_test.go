@@ -61,10 +61,10 @@ func TestMigrateFromTheFirstStep(t *testing.T) {
 	if db.ID() != id {
 		t.Errorf("id %s became %s", id, db.ID())
 	}
-	if _, err := db.GroupByToken(t.Context(), make([]byte, 32), true); err != nil {
+	if _, err := db.MakeGroup(t.Context(), make([]byte, 32), false); err != nil {
 		t.Errorf("the second step is missing: %v", err)
 	}
-	if v := value(t, path, `pragma user_version`); v != "2" {
+	if v := value(t, path, `pragma user_version`); v != "3" {
 		t.Errorf("user_version %s", v)
 	}
 }

@@ -188,13 +188,13 @@ func TestErrorsNameTheStep(t *testing.T) {
 	a := insert(t, db, agent(t, "g", "idle"))
 	gone := agent(t, "g", "idle")
 	_, errAgent := db.Agent(ctx, "g", gone.ID)
-	_, errGroup := db.GroupByToken(ctx, make([]byte, 32), false)
+	_, errGroup := db.GroupByToken(ctx, make([]byte, 32))
 	for _, c := range []struct {
 		err     error
 		want    string
 		missing bool
 	}{
-		{db.Insert(ctx, a), "cannot insert agent " + a.ID, false},
+		{db.Insert(ctx, a, 0), "cannot insert agent " + a.ID, false},
 		{db.Save(ctx, gone), "cannot save agent " + gone.ID, true},
 		{db.Delete(ctx, gone.ID), "cannot delete agent " + gone.ID, true},
 		{errAgent, "cannot read agent " + gone.ID, true},

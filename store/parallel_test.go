@@ -71,7 +71,7 @@ func TestListIsOfOneMoment(t *testing.T) {
 			default:
 			}
 			a := store.Agent{ID: uuid.NewString(), Group: "g"}
-			err := errors.Join(other.Insert(t.Context(), a), other.Delete(t.Context(), a.ID))
+			err := errors.Join(other.Insert(t.Context(), a, 0), other.Delete(t.Context(), a.ID))
 			if err != nil {
 				t.Error(err)
 			}

@@ -7,14 +7,53 @@ import (
 	"fmt"
 )
 
-// Insert adds a row. An id that is taken is an error.
-func (d *DB) Insert(ctx context.Context, a Agent) error {
+// A FullError says that an ancestor of a new row has had as many descendants as it
+// may.
+type FullError struct{ ID string }
+
+func (e *FullError) Error() string { return "agent " + e.ID + " has had all its descendants" }
+
+// Insert adds a row and counts it with each of its ancestors, which may have had at
+// most most descendants by then; otherwise the error is a *FullError. An ancestor
+// that is gone counts nothing. An id that is taken is an error.
+func (d *DB) Insert(ctx context.Context, a Agent, most int64) error {
 	a.Owner = d.ownerOf(a)
-	_, err := d.exec(ctx, insertAgent, a.places(whole)...)
+	err := d.change(ctx, func(tx *sql.Tx) error {
+		if len(a.Ancestors) > 0 {
+			if err := countDescendant(ctx, tx, a.Ancestors, most); err != nil {
+				return err
+			}
+		}
+		_, err := tx.ExecContext(ctx, insertAgent, a.places(whole)...)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("cannot insert agent %s: %w", a.ID, err)
 	}
 	return nil
+}
+
+func countDescendant(ctx context.Context, tx *sql.Tx, ancestors []string, most int64) error {
+	const full = `
+		select id
+		from agents
+		where id in (select value from json_each(?)) and descendants >= ?
+		order by depth desc
+		limit 1`
+	const count = `
+		update agents
+		set descendants = descendants + 1
+		where id in (select value from json_each(?))`
+	var id string
+	err := tx.QueryRowContext(ctx, full, list{&ancestors}, most).Scan(&id)
+	switch {
+	case err == nil:
+		return &FullError{id}
+	case !errors.Is(err, sql.ErrNoRows):
+		return err
+	}
+	_, err = tx.ExecContext(ctx, count, list{&ancestors})
+	return err
 }
 
 // Save writes a row anew, LastText too: an Agent that came from List would take
@@ -42,15 +81,31 @@ func (d *DB) ownerOf(a Agent) string {
 	return a.Owner
 }
 
-// Delete removes a row. The error is ErrNotFound if it is gone.
+// Delete removes a row, and with it what was to be told to its agent. What it had to
+// tell stays. An agent that was never ready does not count as a descendant. The
+// error is ErrNotFound if the row is gone.
 func (d *DB) Delete(ctx context.Context, id string) error {
-	const q = `
-		delete from agents
-		where id = ?`
-	n, err := d.exec(ctx, q, id)
-	if err == nil && n == 0 {
-		err = ErrNotFound
-	}
+	err := d.change(ctx, func(tx *sql.Tx) error {
+		for _, q := range []string{`
+			update agents
+			set descendants = descendants - 1
+			where id in (select value
+				from agents, json_each(ancestors)
+				where agents.id = ?1 and ready = 0)`, `
+			update callbacks
+			set error = 'the agent that was to be told is removed'
+			where target = ?1`, `
+			delete from debts
+			where target = ?1`, `
+			delete from callbacks
+			where child = ?1`,
+		} {
+			if _, err := tx.ExecContext(ctx, q, id); err != nil {
+				return err
+			}
+		}
+		return one(tx.ExecContext(ctx, `delete from agents where id = ?`, id))
+	})
 	if err != nil {
 		return fmt.Errorf("cannot delete agent %s: %w", id, err)
 	}
@@ -63,7 +118,7 @@ func (d *DB) Agent(ctx context.Context, group, id string) (Agent, error) {
 	const q = `
 		from agents
 		where id = ? and "group" = ? and removing = 0`
-	return d.one(ctx, id, q, id, group)
+	return d.single(ctx, id, q, id, group)
 }
 
 // Any reads a row whatever its group, tombstones too. It is not for requests:
@@ -72,26 +127,28 @@ func (d *DB) Any(ctx context.Context, id string) (Agent, error) {
 	const q = `
 		from agents
 		where id = ?`
-	return d.one(ctx, id, q, id)
+	return d.single(ctx, id, q, id)
 }
 
-// Count counts the living rows: of all groups, and of the one.
-func (d *DB) Count(ctx context.Context, group string) (all, inGroup int, err error) {
+// Count counts the living rows: all of them, and for each of the groups those that
+// are in it or count against its limits.
+func (d *DB) Count(ctx context.Context, groups ...string) (all int, in []int, err error) {
 	const q = `
-		select count(*), count(*) filter (where "group" = ?)
+		select count(*), count(*) filter (where ?1 in ("group", account))
 		from agents
 		where living = 1`
 	stmt, err := d.read.stmt(ctx, q)
-	if err == nil {
-		err = stmt.QueryRowContext(ctx, group).Scan(&all, &inGroup)
+	for i := 0; err == nil && i < len(groups); i++ {
+		in = append(in, 0)
+		err = stmt.QueryRowContext(ctx, groups[i]).Scan(&all, &in[i])
 	}
 	if err != nil {
-		return 0, 0, fmt.Errorf("cannot count living agents: %w", err)
+		return 0, nil, fmt.Errorf("cannot count living agents: %w", err)
 	}
-	return all, inGroup, nil
+	return all, in, nil
 }
 
-func (d *DB) one(ctx context.Context, id, from string, args ...any) (a Agent, err error) {
+func (d *DB) single(ctx context.Context, id, from string, args ...any) (a Agent, err error) {
 	stmt, err := d.read.stmt(ctx, selectWhole+from)
 	if err == nil {
 		err = stmt.QueryRowContext(ctx, args...).Scan(a.places(whole)...)
@@ -116,4 +173,29 @@ func (d *DB) exec(ctx context.Context, text string, args ...any) (int64, error) 
 		return 0, err
 	}
 	return res.RowsAffected()
+}
+
+// change runs f as one transaction of the writer. f must not prepare statements of
+// the pool: they would wait for the connection that it has.
+func (d *DB) change(ctx context.Context, f func(*sql.Tx) error) error {
+	tx, err := d.write.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() // does nothing after Commit
+	if err := f(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// one is ErrNotFound for a statement that wrote no row.
+func one(res sql.Result, err error) error {
+	if err != nil {
+		return err
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 0 {
+		return errors.Join(ErrNotFound, err)
+	}
+	return nil
 }

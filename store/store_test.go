@@ -51,7 +51,7 @@ func agent(t testing.TB, group, state string) store.Agent {
 
 func insert(t testing.TB, db *store.DB, a store.Agent) store.Agent {
 	t.Helper()
-	if err := db.Insert(t.Context(), a); err != nil {
+	if err := db.Insert(t.Context(), a, 0); err != nil {
 		t.Fatal(err)
 	}
 	return a

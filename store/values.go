@@ -63,3 +63,26 @@ func (m maybe) Scan(from any) error {
 	*m.at = new(time.Time)
 	return moment{*m.at}.Scan(from)
 }
+
+// ceiling is a Ceiling, kept as a JSON object, or as the empty string for nil.
+type ceiling struct{ at **Ceiling }
+
+func (c ceiling) Value() (driver.Value, error) {
+	if *c.at == nil {
+		return "", nil
+	}
+	text, err := json.Marshal(*c.at)
+	return string(text), err
+}
+
+func (c ceiling) Scan(from any) error {
+	*c.at = nil // not reused: rows read before this one share it
+	text, ok := from.(string)
+	if !ok {
+		return fmt.Errorf("a ceiling cannot be a %T", from)
+	}
+	if text == "" {
+		return nil
+	}
+	return json.Unmarshal([]byte(text), c.at)
+}

@@ -100,5 +100,5 @@ func make1(ctx context.Context, db *store.DB, files *artifacts.Store, tale telle
 	}
 	sizes := dir.Sizes()
 	row.StdoutBytes, row.SessionBytes = sizes.Stdout, sizes.Session
-	return db.Insert(ctx, row)
+	return db.Insert(ctx, row, 0)
 }

@@ -22,6 +22,10 @@ create table agents (
   parent        text not null,         -- '': made by a client
   depth         integer not null,
   created       integer not null,
+  ancestors     text not null,         -- ids, from the one that a client made down to the parent
+  account       text not null,         -- group of the first ancestor, or its own: whose limits it counts against
+  ceiling       text not null,         -- what its rules may never exceed, '': nothing bounds them
+  descendants   integer not null,      -- that it has ever had, at any depth; only inserts change it
 
   name          text not null,
   provider      text not null,
@@ -86,5 +90,7 @@ create table agents (
 -- Every column that a total or a count asks for is in its index, the condition's
 -- own too: otherwise SQLite reads each row to see it.
 create index agents_list on agents ("group", removing, id, state);
-create index agents_living on agents ("group", living) where living = 1;
+create index agents_living on agents ("group", account, living) where living = 1;
 create index agents_owner on agents (owner) where owner <> '';
+create index agents_parent on agents (parent, "group", removing) where parent <> '';
+create index agents_callback on agents (callback, state) where callback <> '';
