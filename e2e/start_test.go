@@ -56,6 +56,7 @@ func TestF42GoodFlags(t *testing.T) {
 		"max-message": "64KiB", "max-stdout": "1MiB", "max-stderr": "1GiB", "log-level": "debug",
 		"network": "github.com, *.npmjs.org:443", "egress-allow": "10.0.0.7:443,[fd00::1]:80",
 		"max-processes": "512", "max-file-size": "1GiB",
+		"max-depth": "1", "max-descendants": "none", "max-callbacks": "10", "callback-hold": "30s", "agent-scope": "group",
 	}
 	var flags, env []string
 	for _, name := range w.flagNames() {
@@ -108,6 +109,7 @@ func TestF42BadFlags(t *testing.T) {
 		{args: []string{"--transport", "pigeon"}, says: []string{"--transport", "pigeon"}},
 		{args: []string{"--network", "a/b"}, says: []string{"--network", "a/b"}},
 		{args: []string{"--egress-allow", "10.0.0.7"}, says: []string{"--egress-allow", "10.0.0.7", "ADDRESS:PORT"}},
+		{args: []string{"--agent-scope", "all"}, says: []string{"--agent-scope", "all", "descendants or group"}},
 		{args: []string{"--log-level", "loud"}, says: []string{"--log-level", "loud"}},
 		{args: []string{"--db", file + "/db"}, says: []string{"--db", file + "/db"}},
 		{args: []string{"--db", "/proc/pi-mcp/db"}, says: []string{"--db", "/proc/pi-mcp"}},
@@ -117,7 +119,8 @@ func TestF42BadFlags(t *testing.T) {
 		{args: []string{"--agents-dir", file}, says: []string{"--agents-dir", file}},
 		{args: []string{"--agents-dir", "/proc/pi-mcp"}, says: []string{"--agents-dir", "/proc/pi-mcp"}},
 	}
-	for _, name := range []string{"refresh-pause", "handshake", "grace", "max-agents", "max-group-agents", "max-message", "max-stdout", "max-stderr", "max-processes", "max-file-size"} {
+	for _, name := range []string{"refresh-pause", "handshake", "grace", "max-agents", "max-group-agents", "max-message", "max-stdout", "max-stderr", "max-processes", "max-file-size",
+		"max-depth", "max-descendants", "max-callbacks", "callback-hold"} {
 		variable := "PI_MCP_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 		for _, value := range []string{"soon", "-1", "1e99", "10XB"} {
 			cases = append(cases, bad{args: []string{"--" + name, value}, says: []string{name, value}},

@@ -15,7 +15,7 @@ const (
 		created_at string, updated_at string, last_activity_at string,
 		messages object, messages.total integer, messages.user integer, messages.assistant integer, messages.tool_calls integer,
 		` + tokens + `, cost number, session_bytes integer, ` + logs + `, queue_length integer, settle_count integer,
-		last_error string?, exit_code integer?, ` + lifecycle + `, parent_agent_id string?, depth integer, callback_agent_id string?,
+		last_error string?, exit_code integer?, ` + lifecycle + `, parent_agent_id string?, depth integer, children [string], callback_agent_id string?,
 		callback object, callback.agent_id string?, callback.settle_count integer, callback.notified_seq integer,
 		callback.notified_at string?, callback.error string?,
 		artifacts object, artifacts.dir string, artifacts.stdout_log string, artifacts.error_log string, artifacts.session string, artifacts.tmp string,
@@ -36,7 +36,7 @@ const (
 var results = map[string]string{
 	"list": `count integer, total integer, next_cursor string?, agents [object], agents.agent_id string, agents.name string, agents.state string,
 		agents.provider string, agents.model string, agents.context_size integer?, agents.messages integer, agents.cost number,
-		agents.settle_count integer, agents.parent_agent_id string?, agents.depth integer, agents.updated_at string, ` +
+		agents.settle_count integer, agents.parent_agent_id string?, agents.depth integer, agents.children [string], agents.updated_at string, ` +
 		strings.NewReplacer("tokens", "agents.tokens", "logs", "agents.logs", "lifecycle", "agents.lifecycle").Replace(tokens+", "+logs+", "+lifecycle),
 	"get_info":     info,
 	"run":          info + ", " + sent,
@@ -57,12 +57,12 @@ var arguments = map[string]string{
 	"list":     `states [string], limit integer, cursor string`,
 	"get_info": `agent_id string`,
 	"run": `provider string, model string, context_size integer, write [string], read [string], denied [string],
-		callback_agent_id string, access_token string, prompt string, name string, cwd string, thinking string`,
-	"rip":          `agent_id string`,
+		callback_agent_id string, access_token string, prompt string, name string, cwd string, thinking string, network string`,
+	"rip":          `agent_id string, descendants boolean`,
 	"resurrect":    `agent_id string, prompt string`,
 	"send_message": `agent_id string, message string, mode string, resurrect boolean`,
 	"abort":        `agent_id string, clear_queue boolean`,
-	"remove":       `agent_id string`,
+	"remove":       `agent_id string, descendants boolean`,
 	"read":         `agent_id string, stream string, ` + someRange,
 	"grep":         `agent_id string, args [string], stream string`,
 	"list_tmp":     `agent_id string, path string, recursive boolean, max_entries integer`,

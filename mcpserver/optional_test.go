@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -13,10 +14,13 @@ import (
 var options = map[string][]args{
 	"list": {{"states": []string{"exited", "idle"}, "limit": 5, "cursor": "ffffffff-ffff-7fff-bfff-ffffffffffff"}},
 	"run": {{"provider": "fake", "model": "plain", "context_size": 20000, "write": []string{}, "read": []string{}, "denied": []string{},
-		"access_token": "a token of another", "prompt": "hello", "name": "n", "cwd": "/tmp", "thinking": "low", "network": "provider"}},
+		"access_token": "a token of another", "prompt": "hello", "name": "n", "cwd": "/tmp", "thinking": "low", "network": "provider"},
+		{"callback_agent_id": "$LIVE"}},
 	"resurrect":    {{"prompt": "hello"}},
 	"send_message": {{"mode": "steer", "resurrect": true}},
 	"abort":        {{"clear_queue": false}},
+	"rip":          {{"descendants": true}},
+	"remove":       {{"descendants": true}},
 	"read": {{"stream": "errors", "lines_from": 0, "lines_to": 1, "max_lines": 1, "max_bytes": 1},
 		{"bytes_from": 0, "bytes_to": 1}},
 	"read_tmp": {{"lines_from": 0, "lines_to": 1, "max_lines": 1, "max_bytes": 10 << 20}, {"bytes_from": 0, "bytes_to": 1}},
@@ -30,7 +34,7 @@ func TestF49OptionalArguments(t *testing.T) {
 	f := newFixture(t)
 	for _, tool := range slices.Sorted(maps.Keys(f.tools)) {
 		in := f.tools[tool].InputSchema.(map[string]any)
-		nulls, given := args{}, map[string]bool{"callback_agent_id": tool == "run"} // which no value suits yet
+		nulls, given := args{}, map[string]bool{}
 		for name := range in["properties"].(map[string]any) {
 			if required, _ := in["required"].([]any); !slices.Contains(required, any(name)) {
 				nulls[name] = nil
@@ -62,7 +66,7 @@ func (f *fixture) with(tool string, more args) {
 	f.t.Helper()
 	all := f.good(tool)
 	maps.Copy(all, more)
-	f.taken(tool, object(f.t, all))
+	f.taken(tool, strings.ReplaceAll(object(f.t, all), "$LIVE", f.id))
 }
 
 // Some clients write every number with a fraction or an exponent.

@@ -39,6 +39,11 @@ func flags() []cli.Flag {
 		limit("max-stderr", d.Stderr, "bytes of an agent's errors.log"),
 		limit("max-processes", d.Processes, "processes and threads of one agent, at least 64"),
 		limit("max-file-size", d.FileSize, "bytes of any one file that an agent writes"),
+		limit("max-depth", d.Depth, "how deep agents may start agents; a client's own is at 0"),
+		limit("max-descendants", d.Descendants, "agents that one agent may start over its life, with those that they start"),
+		limit("max-callbacks", d.Callbacks, "how often an agent may call back without a message of a client in between"),
+		duration("callback-hold", 10*time.Minute, "how long the callback of an agent may wait for the callbacks of those that work for it"),
+		text("agent-scope", "descendants", "which agents of its group a sandboxed agent may read: descendants (its own, and itself), or group (all)"),
 		text("log-level", "warn", "debug, info, warn or error; the log goes to stderr"),
 	}
 }

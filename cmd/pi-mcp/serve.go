@@ -129,6 +129,10 @@ func config(ctx context.Context, cmd *cli.Command, log *slog.Logger) (agent.Conf
 	if err != nil {
 		return agent.Config{}, errors.Join(err, db.Close())
 	}
+	scope := cmd.String("agent-scope")
+	if scope != "descendants" && scope != "group" {
+		return agent.Config{}, errors.Join(fmt.Errorf("--agent-scope %q: write descendants or group", scope), db.Close())
+	}
 	home, err := os.UserHomeDir()
 	if err != nil {
 		home = "" // a user without one has nothing to protect there
@@ -151,7 +155,12 @@ func config(ctx context.Context, cmd *cli.Command, log *slog.Logger) (agent.Conf
 			Stderr:      cmd.Value("max-stderr").(int64),
 			Processes:   cmd.Value("max-processes").(int64),
 			FileSize:    cmd.Value("max-file-size").(int64),
+			Depth:       cmd.Value("max-depth").(int64),
+			Descendants: cmd.Value("max-descendants").(int64),
+			Callbacks:   cmd.Value("max-callbacks").(int64),
 		},
-		Log: log,
+		CallbackHold: max(cmd.Value("callback-hold").(time.Duration), 1),
+		GroupScope:   scope == "group",
+		Log:          log,
 	}, nil
 }
