@@ -27,6 +27,7 @@ func (a *liveAgent) stop(cause Cause) {
 		return
 	}
 	a.cause = cause
+	a.endpoint.revoke() // it starts nothing any more that the stop does not know of
 	if a.proc == nil {
 		a.move(Stop)
 		a.cancel() // launch ends and says so
