@@ -168,37 +168,3 @@ func (e *endpoint) wind() {
 	e.end()
 	e.busy.Wait()
 }
-
-// A doorway accepts connections while there are slots for them.
-type doorway struct {
-	net.Listener
-	e *endpoint
-}
-
-func (d *doorway) Accept() (net.Conn, error) {
-	select {
-	case d.e.conns <- struct{}{}:
-	case <-d.e.ctx.Done():
-		return nil, net.ErrClosed
-	}
-	c, err := d.Listener.Accept()
-	if err != nil {
-		<-d.e.conns
-	}
-	return c, err
-}
-
-// count follows the life of a connection. net/http calls it for a new one from the
-// accepting goroutine, so none is added after that one has ended.
-func (e *endpoint) count(c net.Conn, state http.ConnState) {
-	switch state {
-	case http.StateNew:
-		e.busy.Add(1)
-		if e.ctx.Err() != nil {
-			c.Close() // accepted too late for the server's Close to know of it
-		}
-	case http.StateClosed, http.StateHijacked:
-		<-e.conns
-		e.busy.Done()
-	}
-}
