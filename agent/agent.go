@@ -45,6 +45,8 @@ type liveAgent struct {
 	cancel context.CancelFunc // ends the start under way
 	over   bool               // the last state is stored
 
+	endpoint *endpoint // nil until there is a process, and without one
+
 	proc *cage.Proc    // nil until ready
 	pi   *pirpc.Client // nil until ready
 	dir  *artifacts.Dir

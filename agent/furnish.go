@@ -26,10 +26,15 @@ func (a *liveAgent) furnish(l *launch) (*artifacts.Dir, error) {
 	if err := mountPoints(dir, l.grants); err != nil {
 		return dir, err
 	}
+	mcp, err := a.mint(l)
+	if err != nil {
+		return dir, err
+	}
 	files, err := pi.Files(pi.FilesConfig{
 		HostDir: a.sup.cfg.HostPi, Provider: a.row.Provider, Model: a.row.Model,
 		Key: l.credential.Key, OAuth: l.credential.OAuth, ContextSize: a.row.ContextSize,
-		Told: told(&a.row, l.grants) + toldChildren(&a.row, a.sup.cfg.Limits),
+		MCP:  mcp,
+		Told: told(&a.row, l.grants) + toldChildren(&a.row, a.sup.cfg.Limits, mcp != nil),
 	})
 	if err != nil {
 		return dir, err
@@ -83,6 +88,9 @@ func (a *liveAgent) spec(l launch) cage.Spec {
 	spec := cage.Spec{Grants: l.grants, Binds: binds, Env: env, Dir: a.row.Cwd, Network: true, Limits: a.sup.cfg.Limits.perProcess()}
 	if policyOf(a.row.Network) != egress.Host {
 		spec.Network, spec.Listen = false, []string{proxyAddress}
+		if l.endpoint != nil {
+			spec.Listen = append(spec.Listen, endpointAddress)
+		}
 		spec.Env = append(spec.Env, proxyEnv(l.modelHost)...)
 	}
 	return spec

@@ -38,11 +38,12 @@ func (s *Supervisor) checkNetwork(text string) (egress.Policy, error) {
 func policyOf(text string) egress.Policy { return egress.Policy(text) }
 
 // proxyEnv is the environment that makes programs use the proxy. What runs on the
-// cage's own loopback is reached directly, unless that is where the model is.
+// cage's own loopback is reached directly, unless that is where the model is; the
+// endpoint is in any case.
 func proxyEnv(modelHost string) []string {
 	const proxy = "http://" + proxyAddress
 	direct := slices.DeleteFunc([]string{"localhost", "127.0.0.1", "::1"}, func(h string) bool { return h == hostOnly(modelHost) })
-	no := strings.Join(direct, ",")
+	no := strings.Join(append(direct, endpointAddress), ",")
 	return []string{
 		"HTTP_PROXY=" + proxy, "HTTPS_PROXY=" + proxy, "http_proxy=" + proxy, "https_proxy=" + proxy,
 		"NO_PROXY=" + no, "no_proxy=" + no, "NODE_USE_ENV_PROXY=1",

@@ -22,6 +22,8 @@ type process struct {
 	heard chan struct{} // closed when stderr has ended
 	left  func()        // removes what only held the processes
 
+	endpoint *endpoint // of which nothing is left when wait returns
+
 	modelHost string // host:port, set with the handshake's answer
 }
 
@@ -47,7 +49,8 @@ func (a *liveAgent) spawn(ctx context.Context, dir *artifacts.Dir, l launch) (*p
 		files.close()
 		return nil, uncaged(err)
 	}
-	p := &process{proc: proc, dir: dir, logs: files, said: &tail{}, heard: make(chan struct{}), left: left}
+	p := &process{proc: proc, dir: dir, logs: files, said: &tail{}, heard: make(chan struct{}), left: left, endpoint: l.endpoint}
+	p.endpoint.open(proc.Listeners(), Caller{Group: a.group, Agent: a.id}, a.sup.serve) // pi may connect before it answers
 	go func() {
 		defer close(p.heard)
 		_, _ = io.Copy(io.MultiWriter(p.said, careless{files.stderr}), proc.Stderr)
@@ -106,6 +109,7 @@ func (p *process) end() {
 // wait returns when the process is gone and all it said has been taken.
 func (p *process) wait() {
 	<-p.proc.Done()
+	p.endpoint.close()
 	p.left()
 	<-p.pi.Done()
 	<-p.heard

@@ -19,6 +19,7 @@ type launch struct {
 	modelHost  string      // host:port, "" before the first handshake with a provider of pi's own
 	grants     cage.Grants // resolved afresh, with the automatic ones
 	warnings   []string    // about them
+	endpoint   *endpoint   // of this start, made with its files; nil without one
 }
 
 // programs finds what a start runs and is limited by. It makes nothing.
@@ -87,11 +88,13 @@ func (s *Supervisor) start(ctx context.Context, a *liveAgent, l launch) error {
 func (a *liveAgent) launch(ctx context.Context, l launch) {
 	dir, err := a.furnish(&l)
 	if err != nil {
+		l.endpoint.close()
 		a.tell(func() { a.failed(dir, &StartError{Step: "making its directory", Reason: err.Error()}) })
 		return
 	}
 	p, err := a.spawn(ctx, dir, l)
 	if err != nil {
+		l.endpoint.close()
 		a.tell(func() { a.failed(dir, err) })
 		return
 	}
@@ -106,6 +109,7 @@ func (a *liveAgent) launch(ctx context.Context, l launch) {
 // born writes down which process it is before it has answered: whoever finds the
 // row of a dead server knows what to look for.
 func (a *liveAgent) born(p *process) {
+	a.endpoint = p.endpoint
 	a.row.PID, a.row.PIDStart, a.row.Boot = p.proc.PID(), p.proc.StartTime(), a.sup.boot
 	a.save()
 }

@@ -30,6 +30,7 @@ func (a *liveAgent) stop(cause Cause) {
 	}
 	a.cause = cause
 	a.midRun = a.turn.busy()
+	a.endpoint.revoke() // it starts nothing any more that the stop does not know of
 	if a.proc == nil {
 		a.move(Stop)
 		a.cancel() // launch ends and says so

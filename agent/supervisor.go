@@ -44,6 +44,8 @@ type Config struct {
 	Network     egress.Policy    // of a run that names none; default egress.Internet
 	EgressAllow []netip.AddrPort // local addresses that agents may reach all the same; may be empty
 
+	ChildMCP bool // gives every agent an endpoint of its own, see Serve
+
 	RefreshPause time.Duration // between two agents of the background lap; 0: no lap
 	Handshake    time.Duration // for pi's first answer; default 60 s
 	Grace        time.Duration // from a rip to the kill; default 3 s
@@ -113,6 +115,8 @@ type Supervisor struct {
 	ctx    context.Context // ends when Close begins; the agents' lifetime
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // one for each agent and one for the lap
+
+	serve Endpoint // nil: agents have no endpoint
 
 	tools  tools  // what starts need and is found out once
 	groups groups // what counts the processes of agents

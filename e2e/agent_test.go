@@ -46,6 +46,14 @@ type info struct {
 		BytesOut             int64 `json:"bytes_out"`
 		BytesIn              int64 `json:"bytes_in"`
 	} `json:"network"`
+	Parent   *string `json:"parent_agent_id"`
+	Depth    int
+	Children []string
+	Callback struct {
+		SettleCount int64 `json:"settle_count"`
+		NotifiedSeq int64 `json:"notified_seq"`
+		Error       *string
+	}
 	Artifacts struct{ Dir, Session, Tmp string } `json:"artifacts"`
 	Text      *string                            `json:"last_assistant_text"`
 

@@ -18,12 +18,15 @@ import (
 //	hold: NAME       answers after release(NAME)
 //	fail: REASON     the provider answers with HTTP 400, which pi does not try again
 //	recall           tells the word of the first message with "remember: WORD" in it
+//	call: TOOL JSON  calls any tool with the arguments of a JSON object
+//	steps: ...       several of bash and call, one after the other; see steps
 //
 // Any other message is repeated. Every answer costs usage, unless cost says
 // otherwise.
 type model struct {
 	*scripted.Server
-	cost func(scripted.Request) scripted.Usage // set before the first request
+	cost  func(scripted.Request) scripted.Usage      // set before the first request
+	react func(scripted.Request) []scripted.ToolCall // what it calls before it does as it is told; may be nil
 
 	mu    sync.Mutex // protects gates
 	gates map[string]chan struct{}
@@ -51,13 +54,19 @@ func (m *model) answer(r scripted.Request) scripted.Reply {
 	if r.IsCompaction() {
 		return scripted.Reply{Text: "They spoke of little."}
 	}
+	if m.react != nil {
+		if calls := m.react(r); calls != nil {
+			return scripted.Reply{ToolCalls: calls}
+		}
+	}
+	if calls := step(r); calls != nil {
+		return scripted.Reply{ToolCalls: calls}
+	}
 	if printed, ok := r.ToolResult(); ok {
 		return scripted.Reply{Text: "It printed: " + printed}
 	}
 	verb, rest, _ := strings.Cut(r.Last(), ": ")
 	switch verb {
-	case "bash":
-		return scripted.Reply{ToolCalls: []scripted.ToolCall{scripted.Call("bash", obj{"command": rest})}}
 	case "hold":
 		return scripted.Reply{Text: "I held " + rest, Delay: m.gate(rest)}
 	case "fail":

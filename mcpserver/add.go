@@ -40,15 +40,9 @@ func from(least float64) arg { return arg{min: &least} }
 // schemas, who calls, arguments into a value, the value into a result, errors
 // into words.
 func add[In, Out any](s *Server, m *mcp.Server, who callerOf, t tool, do func(context.Context, agent.Caller, In) (Out, error)) {
-	in := inputSchema[In](t.args)
-	m.AddTool(&mcp.Tool{
-		Name: t.name, Title: t.title, Description: t.description,
-		InputSchema: in, OutputSchema: outputSchema[Out](),
-		Annotations: &mcp.ToolAnnotations{
-			Title: t.title, ReadOnlyHint: t.reads, IdempotentHint: t.repeatable || t.reads,
-			DestructiveHint: &t.destroys, OpenWorldHint: new(t.name == "run"),
-		},
-	}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	told := describe[In, Out](s, t)
+	in := told.InputSchema.(*jsonschema.Schema)
+	m.AddTool(told, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		var value In
 		if err := decode(in, req.Params.Arguments, &value); err != nil {
 			return failure(err), nil
@@ -59,6 +53,24 @@ func add[In, Out any](s *Server, m *mcp.Server, who callerOf, t tool, do func(co
 		}
 		return result(out)
 	})
+}
+
+// describe is what clients are told about a tool. It is made once for each server:
+// the schemas take a while, and every caged agent that starts is served by an
+// *mcp.Server of its own. Nobody changes it.
+func describe[In, Out any](s *Server, t tool) *mcp.Tool {
+	if made, ok := s.made.Load(t.name); ok {
+		return made.(*mcp.Tool)
+	}
+	made, _ := s.made.LoadOrStore(t.name, &mcp.Tool{
+		Name: t.name, Title: t.title, Description: t.description,
+		InputSchema: inputSchema[In](t.args), OutputSchema: outputSchema[Out](),
+		Annotations: &mcp.ToolAnnotations{
+			Title: t.title, ReadOnlyHint: t.reads, IdempotentHint: t.repeatable || t.reads,
+			DestructiveHint: &t.destroys, OpenWorldHint: new(t.name == "run"),
+		},
+	})
+	return made.(*mcp.Tool)
 }
 
 // result is a value as structured content and the same JSON as text.

@@ -7,6 +7,7 @@ import (
 	"context"
 	_ "embed"
 	"log/slog"
+	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -30,6 +31,8 @@ type Server struct {
 
 	lifetime context.Context // ends when the server stops; cuts calls short
 	stop     context.CancelFunc
+
+	made sync.Map // the *mcp.Tool of each tool, by name: one for all that serve it
 }
 
 // New returns a server. It starts nothing.
@@ -53,16 +56,17 @@ type callerOf func(*mcp.CallToolRequest) agent.Caller
 
 // MCP returns the tools as the SDK serves them, on behalf of who.
 func (s *Server) MCP(who agent.Caller) *mcp.Server {
-	return s.tools(func(*mcp.CallToolRequest) agent.Caller { return who })
+	return s.tools(s.lifetime, func(*mcp.CallToolRequest) agent.Caller { return who })
 }
 
-func (s *Server) tools(who callerOf) *mcp.Server {
+// tools makes what the SDK serves. Calls end with lifetime.
+func (s *Server) tools(lifetime context.Context, who callerOf) *mcp.Server {
 	m := mcp.NewServer(&mcp.Implementation{Name: "pi-mcp", Title: "pi-mcp", Version: s.cfg.Version}, &mcp.ServerOptions{
 		Instructions: instructions,
 		Capabilities: &mcp.ServerCapabilities{},
-		Logger:       slog.New(warnings{s.cfg.Log.Handler()}),
+		Logger:       s.sdkLog(),
 	})
-	m.AddReceivingMiddleware(s.recover, s.bound)
+	m.AddReceivingMiddleware(s.recover, s.bound(lifetime))
 	add(s, m, who, listTool, s.list)
 	add(s, m, who, getInfoTool, s.getInfo)
 	add(s, m, who, runTool, s.run)
@@ -78,6 +82,8 @@ func (s *Server) tools(who callerOf) *mcp.Server {
 	add(s, m, who, grepTmpTool, s.grepTmp)
 	return m
 }
+
+func (s *Server) sdkLog() *slog.Logger { return slog.New(warnings{s.cfg.Log.Handler()}) }
 
 // warnings passes on what is at least a warning: the SDK tells of every
 // connection.

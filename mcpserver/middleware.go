@@ -29,20 +29,22 @@ func (s *Server) recover(next mcp.MethodHandler) mcp.MethodHandler {
 
 var errInternal = errors.New("internal error; the server's log on stderr says more")
 
-// bound makes a call end with the server: the SDK cancels a call only when the
-// client asks for it or goes away.
-func (s *Server) bound(next mcp.MethodHandler) mcp.MethodHandler {
-	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-		if method != "tools/call" {
+// bound makes calls end with lifetime, which is the server's or ends before it: the
+// SDK cancels a call only when the client asks for it or goes away.
+func (s *Server) bound(lifetime context.Context) mcp.Middleware {
+	return func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			if method != "tools/call" {
+				return next(ctx, method, req)
+			}
+			if lifetime.Err() != nil {
+				return failure(errors.New("the server is stopping: start it again and repeat the call")), nil
+			}
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			defer context.AfterFunc(lifetime, cancel)()
 			return next(ctx, method, req)
 		}
-		if s.lifetime.Err() != nil {
-			return failure(errors.New("the server is stopping: start it again and repeat the call")), nil
-		}
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer context.AfterFunc(s.lifetime, cancel)()
-		return next(ctx, method, req)
 	}
 }
 

@@ -29,6 +29,7 @@ func flags() []cli.Flag {
 		text("bwrap", "", "the bubblewrap to use (default: bwrap in PATH)"),
 		text("network", "internet", "what agents may reach: provider (their model only), internet (public addresses), host (this machine's own network), or hosts such as github.com, *.npmjs.org:443"),
 		text("egress-allow", "", "local addresses that agents may reach all the same, as ADDRESS:PORT, separated by commas"),
+		toggle("child-mcp", true, "give agents an endpoint of their own, so that they can start agents themselves: on or off"),
 		duration("refresh-pause", time.Second, "pause between two agents of the background lap, which refreshes numbers and takes over agents of servers that died; 0 turns it off"),
 		duration("handshake", 60*time.Second, "how long a new pi may take to answer"),
 		duration("grace", 3*time.Second, "how long a stopped pi may take to end by itself"),
@@ -65,6 +66,38 @@ func duration(name string, value time.Duration, usage string) cli.Flag {
 func limit(name string, value int64, usage string) cli.Flag {
 	return &cli.GenericFlag{Name: name, Value: (*amount)(&value), Usage: "limit on " + usage + "; none lifts it", Sources: env(name)}
 }
+
+// toggle is a flag that is on or off. Unlike a flag of the library's it always takes a
+// value, so that flag and variable are written alike.
+func toggle(name string, value bool, usage string) cli.Flag {
+	return &cli.GenericFlag{Name: name, Value: (*onOff)(&value), Usage: usage, Sources: env(name)}
+}
+
+// onOff is a choice, also written as a boolean.
+type onOff bool
+
+func (o *onOff) Set(text string) error {
+	on, err := strconv.ParseBool(text)
+	switch {
+	case text == "on":
+		on = true
+	case text == "off":
+		on = false
+	case err != nil:
+		return fmt.Errorf("%q is neither on nor off", text)
+	}
+	*o = onOff(on)
+	return nil
+}
+
+func (o *onOff) String() string {
+	if *o {
+		return "on"
+	}
+	return "off"
+}
+
+func (o *onOff) Get() any { return bool(*o) }
 
 // seconds is a duration, also written as a number of seconds.
 type seconds time.Duration

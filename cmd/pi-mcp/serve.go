@@ -53,6 +53,7 @@ func serve(ctx context.Context, cmd *cli.Command) (err error) {
 		}
 	}
 	srv := mcpserver.New(mcpserver.Config{Supervisor: sup, Version: version, Log: log})
+	sup.Serve(srv.Endpoint)
 	return srv.Stdio(ctx, who, sup.Close)
 }
 
@@ -144,6 +145,7 @@ func config(ctx context.Context, cmd *cli.Command, log *slog.Logger) (agent.Conf
 		Init:    "/proc/self/exe", // also when an upgrade has replaced the file
 		Network: network, EgressAllow: allow,
 		Provider: cmd.String("provider"), Model: cmd.String("model"),
+		ChildMCP:     cmd.Value("child-mcp").(bool),
 		RefreshPause: cmd.Value("refresh-pause").(time.Duration),
 		Handshake:    max(cmd.Value("handshake").(time.Duration), 1),
 		Grace:        max(cmd.Value("grace").(time.Duration), 1), // zero would be the default
