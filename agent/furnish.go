@@ -29,7 +29,7 @@ func (a *liveAgent) furnish(l *launch) (*artifacts.Dir, error) {
 	files, err := pi.Files(pi.FilesConfig{
 		HostDir: a.sup.cfg.HostPi, Provider: a.row.Provider, Model: a.row.Model,
 		Key: l.credential.Key, OAuth: l.credential.OAuth, ContextSize: a.row.ContextSize,
-		Told: told(&a.row, l.grants),
+		Told: told(&a.row, l.grants, a.sup.limitsTold()),
 	})
 	if err != nil {
 		return dir, err

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"net/netip"
 	"os"
 	"sync"
@@ -45,32 +44,14 @@ type Config struct {
 	EgressAllow []netip.AddrPort // local addresses that agents may reach all the same; may be empty
 
 	RefreshPause time.Duration // between two agents of the background lap; 0: no lap
+	CheckPause   time.Duration // between two looks at what an agent keeps on disk, at least; 0: none
+	CheckGrace   int           // looks that an agent may stay over a limit after it was told; default 6
 	Handshake    time.Duration // for pi's first answer; default 60 s
 	Grace        time.Duration // from a rip to the kill; default 3 s
 	CloseGrace   time.Duration // the same when the server stops; default 1 s
 
 	Limits Limits       // zero means none of everything: see DefaultLimits
 	Log    *slog.Logger // default: discard
-}
-
-// NoLimit is a limit that is never reached.
-const NoLimit = math.MaxInt64
-
-// Limits bound what agents may use. Zero allows nothing.
-type Limits struct {
-	Agents      int64 // live agents of this database
-	GroupAgents int64 // live agents of one group
-	Message     int64 // bytes of one message
-	Stdout      int64 // bytes of stdout.log
-	Stderr      int64 // bytes of errors.log
-	Processes   int64 // processes and threads of one agent, those of its cage included; at least 64
-	FileSize    int64 // bytes of any one file that an agent writes
-}
-
-// DefaultLimits returns the limits of a server that is not told any.
-func DefaultLimits() Limits {
-	return Limits{Agents: 32, GroupAgents: 32, Message: 1 << 20, Stdout: 256 << 20, Stderr: 16 << 20,
-		Processes: 1024, FileSize: 2 << 30}
 }
 
 func (c *Config) fill() error {
@@ -83,6 +64,7 @@ func (c *Config) fill() error {
 	def(&c.Handshake, 60*time.Second)
 	def(&c.Grace, 3*time.Second)
 	def(&c.CloseGrace, time.Second)
+	def(&c.CheckGrace, 6)
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -108,7 +90,7 @@ type Supervisor struct {
 	wg     sync.WaitGroup // one for each agent and one for the lap
 
 	tools  tools  // what starts need and is found out once
-	groups groups // what counts the processes of agents
+	groups groups // what holds all processes of an agent to limits together
 
 	admit    sync.Mutex    // held from counting live agents to inserting one more
 	adopting sync.Mutex    // held while agents of dead servers are taken over
@@ -127,7 +109,10 @@ func New(ctx context.Context, cfg Config) (*Supervisor, error) {
 	}
 	s := &Supervisor{cfg: cfg, boot: cage.BootID(), live: map[string]*liveAgent{}, late: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.groups = findGroups(cfg.Store.Owner(), cfg.Log)
+	s.groups = findGroups(cfg.Store.Owner(), cfg.Limits, cfg.Log)
+	for _, why := range s.groups.short {
+		cfg.Log.Warn("agents run without a limit that was asked for", "why", why)
+	}
 	if err := s.adopt(ctx); err != nil {
 		s.cancel()
 		return nil, fmt.Errorf("cannot take over the agents of a dead server: %w", err)
