@@ -101,6 +101,9 @@ func (a *liveAgent) looked(l look) {
 	a.notice(&c.refused, l.met.Refused, limits.refused(l.met.Refused))
 	a.notice(&c.killed, l.met.OOMKilled, limits.killed(l.met.OOMKilled))
 	e := limits.excess(l)
+	if e == nil && c.budget.told {
+		a.sup.cfg.Log.Info("an agent is below its limits again", "agent", a.id)
+	}
 	running := a.turn.running && a.turn.settling == 0
 	switch c.budget.judge(e != nil, e != nil && e.far, a.state == Active, running, a.sup.cfg.CheckGrace) {
 	case tell:
