@@ -16,8 +16,8 @@ const (
 )
 
 // idleLooks is how many looks in a row find an idle agent over a limit before it is
-// stopped. It is not told: that would be a run, which costs money, and may have been
-// caused by something that it left running.
+// stopped. It is not told: that would be a run, which costs money, and what fills the
+// disk may be a program that it left running.
 const idleLooks = 2
 
 // A budget remembers what has become of an agent that is over a limit.
@@ -26,20 +26,27 @@ type budget struct {
 	looks int  // in a row that found it over them; since it was told, if it was
 }
 
-// judge takes one look at an agent: whether it is over a limit, and far over. One with
-// a run on is told, once, and stopped when it stays over for grace further looks, or is
-// far over at the next. Below the limits all is forgotten.
-func (b *budget) judge(over, far, active, running bool, grace int) verdict {
-	if !over {
+// A finding is what a look comes to.
+type finding struct {
+	over, far bool // over a limit, and over twice the limit
+	active    bool
+	running   bool // a run is on, which a message would reach
+}
+
+// judge takes one look at an agent. One with a run on is told, once, and stopped when
+// it stays over for more than grace further looks, or is far over at the next. Below
+// the limits all is forgotten.
+func (b *budget) judge(f finding, grace int) verdict {
+	if !f.over {
 		*b = budget{}
 		return nothing
 	}
 	b.looks++
 	switch {
-	case running && !b.told:
+	case f.running && !b.told:
 		*b = budget{told: true}
 		return tell
-	case !active && b.looks >= idleLooks, active && (far && b.told || b.looks > grace):
+	case !f.active && b.looks >= idleLooks, f.active && (f.far && b.told || b.looks > grace):
 		return rip
 	}
 	return nothing

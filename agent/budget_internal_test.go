@@ -32,10 +32,8 @@ func TestJudge(t *testing.T) {
 		var b budget
 		got := ""
 		for _, look := range tc.looks {
-			over, far := look != '.', strings.ContainsRune("RAI", look)
-			idle := strings.ContainsRune("iI", look)
-			running := strings.ContainsRune("rR", look)
-			v := b.judge(over, far, over && !idle, running, 2)
+			is := func(letters string) bool { return strings.ContainsRune(letters, look) }
+			v := b.judge(finding{over: !is("."), far: is("RAI"), active: is("rRaA"), running: is("rR")}, 2)
 			got += string(".tx"[v])
 			if v == rip {
 				break

@@ -51,6 +51,7 @@ const idleFactor = 19
 // part of the background lap: a large tree must not keep others from being looked at.
 func (a *liveAgent) lookOn(ctx context.Context, p *process, ended chan<- struct{}) {
 	defer close(ended)
+	failed := false
 	for pause := a.sup.cfg.CheckPause; ; {
 		select {
 		case <-ctx.Done():
@@ -61,7 +62,8 @@ func (a *liveAgent) lookOn(ctx context.Context, p *process, ended chan<- struct{
 		l, err := a.look(ctx, p)
 		pause = max(a.sup.cfg.CheckPause, idleFactor*time.Since(began))
 		if err != nil {
-			if ctx.Err() == nil {
+			if ctx.Err() == nil && !failed {
+				failed = true // say it once
 				a.sup.cfg.Log.Warn("cannot look at what an agent keeps on disk", "agent", a.id, "err", err)
 			}
 			continue
@@ -104,8 +106,8 @@ func (a *liveAgent) looked(l look) {
 	if e == nil && c.budget.told {
 		a.sup.cfg.Log.Info("an agent is below its limits again", "agent", a.id)
 	}
-	running := a.turn.running && a.turn.settling == 0
-	switch c.budget.judge(e != nil, e != nil && e.far, a.state == Active, running, a.sup.cfg.CheckGrace) {
+	found := finding{over: e != nil, far: e != nil && e.far, active: a.state == Active, running: a.running()}
+	switch c.budget.judge(found, a.sup.cfg.CheckGrace) {
 	case tell:
 		a.sup.cfg.Log.Warn("told an agent that it is over a limit", "agent", a.id, "what", e.what, "flag", e.flag)
 		a.steer(e.toAgent())
@@ -129,10 +131,16 @@ func (a *liveAgent) notice(n *notice, times int64, message string) {
 		n.logged = true
 		a.sup.cfg.Log.Warn("an agent has met a limit", "agent", a.id, "told", message)
 	}
-	if !n.told && a.state == Active && a.turn.running && a.turn.settling == 0 {
+	if !n.told && a.running() {
 		n.told = true
 		a.steer(message)
 	}
+}
+
+// running reports whether a message would be taken by the run that is on. Pi may just
+// have ended it: then the message starts one, as for everybody else.
+func (a *liveAgent) running() bool {
+	return a.state == Active && a.turn.running && a.turn.settling == 0
 }
 
 // steer gives a message of the server's own to an agent whose run is on.

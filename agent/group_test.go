@@ -135,3 +135,18 @@ func TestCPULimit(t *testing.T) {
 		})
 	}
 }
+
+// A grep that would take all memory for one line fails, and says so.
+func TestGrepMemory(t *testing.T) {
+	w := newWorld(t)
+	a := w.run(agent.RunRequest{})
+	for size, want := range map[int64]int{1 << 20: 1, 2 << 30: 2} { // the first is the control
+		must(t, os.WriteFile(w.tmp(a.AgentID, "line"), nil, 0o600))
+		must(t, os.Truncate(w.tmp(a.AgentID, "line"), size)) // -a: zeros are text, and no line ends
+		res, err := w.sup.GrepTmp(t.Context(), w.who, a.AgentID, []string{"-a", "needle"}, "", "line")
+		must(t, err)
+		if res.ExitCode != want || strings.Contains(res.Stderr, "memory exhausted") != (want == 2) {
+			t.Errorf("a line of %d bytes: exit code %d, %q", size, res.ExitCode, res.Stderr)
+		}
+	}
+}
