@@ -50,9 +50,9 @@ type liveAgent struct {
 	proc *cage.Proc    // nil until ready
 	pi   *pirpc.Client // nil until ready
 	dir  *artifacts.Dir
-	said *tail // the end of stderr
 
 	turn    turn
+	checks  checks
 	waiting []func(error) // requests that came before ready
 
 	debts     []store.Debt // to be stored with the row
@@ -213,6 +213,7 @@ func (a *liveAgent) finish() {
 	if l := a.files.Load(); l != nil {
 		l.close()
 	}
+	a.checks.close()
 	if a.dir != nil {
 		a.dir.Close()
 	}
@@ -225,28 +226,19 @@ func (a *liveAgent) finish() {
 	a.over = true
 }
 
-// exited takes the end of the process.
-func (a *liveAgent) exited(e cage.Exit) {
+// exited takes the end of the process, and why in words.
+func (a *liveAgent) exited(e cage.Exit, why string) {
 	a.turn.drop()
 	a.disconnect()
 	a.letter = nil // what it was to tell is still owed
 	code := e.Code
 	a.row.ExitCode = &code
-	switch a.cause {
-	case ByNobody:
+	if a.cause == ByNobody {
 		a.row.SelfExits++
-		a.row.LastError = filled(exitReason(e, a.said.String()))
-		a.owe(whyExited, "")
-	case ByRemove:
-		a.oweStop(whyRemoved)
-	case ByRip, ByLimit:
-		a.oweStop(whyRipped)
-		a.row.Rips++
-		now := time.Now()
-		a.row.RippedAt = &now
-	case ByShutdown:
-		a.row.LastError = filled("stopped with the server")
+		a.row.LastError = filled(why)
 	}
+	a.settleStop()
+	a.oweEnd()
 	a.move(Exit)
 	a.finish()
 }

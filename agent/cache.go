@@ -147,7 +147,8 @@ func warmSpec(install *pi.Install, cache, home string) cage.Spec {
 	for _, m := range install.Mounts {
 		binds = append(binds, cage.Bind{Source: m.Source, Target: m.Target})
 	}
-	return cage.Spec{Binds: binds, Env: []string{
+	limits := cage.Rlimits{Processes: 4 * cage.FewestProcesses, FileSize: 256 << 20, CPU: 60}
+	return cage.Spec{Binds: binds, Limits: limits, Env: []string{
 		"PATH=/usr/bin:/bin", "HOME=/pi-agent", "PI_CODING_AGENT_DIR=/pi-agent", "PI_OFFLINE=1",
 		"NODE_COMPILE_CACHE=" + cacheTarget,
 	}}

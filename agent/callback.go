@@ -64,10 +64,15 @@ func (a *liveAgent) owe(why, by string) {
 	a.debts = append(a.debts, debt)
 }
 
-// oweStop makes the debt of a stop in the middle of a run.
-func (a *liveAgent) oweStop(why string) {
-	if a.midRun {
-		a.owe(why, a.by)
+// oweEnd makes the debt of the end of the process. A stop at rest is none.
+func (a *liveAgent) oweEnd() {
+	switch {
+	case a.cause == ByNobody:
+		a.owe(whyExited, "")
+	case a.midRun && a.cause == ByRemove:
+		a.owe(whyRemoved, a.by)
+	case a.midRun && a.cause != ByShutdown:
+		a.owe(whyRipped, a.by)
 	}
 }
 

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -27,11 +28,15 @@ const (
 
 // Doctor tries out everything that a start needs, with real cages, and says what
 // it found in the order in which a start would need it. What depends on something
-// that is broken is left out. Of cfg it takes the programs, StateDir and Provider.
+// that is broken is left out. Of cfg it takes the programs, StateDir,
+// Provider and Limits.
 func Doctor(ctx context.Context, cfg Config) []Finding {
 	d := doctor{ctx: ctx, cfg: cfg}
 	defer d.tools.close()
 	d.user()
+	if !d.limits() {
+		return d.found
+	}
 	bwrap, ok := d.bubblewrap()
 	if !ok || !d.cages(bwrap) {
 		return d.found
@@ -66,6 +71,28 @@ func (d *doctor) user() {
 		return
 	}
 	d.say("user", fine, "uid %d", os.Geteuid())
+}
+
+// limits looks at what holds the processes of an agent together.
+func (d *doctor) limits() bool {
+	g := findGroups("doctor", d.cfg.Limits, slog.New(slog.DiscardHandler))
+	if err := g.check(d.cfg.Limits); err != nil {
+		d.say("limits", broken, "%v", err)
+		return false
+	}
+	if len(g.short) > 0 {
+		d.say("limits", warning, "agents run without a limit that was asked for: %s", strings.Join(g.short, "; "))
+		return true
+	}
+	said := "the kernel counts the processes of an agent, not its memory and CPU"
+	if g.control != nil {
+		said = "a control group can count " + g.control.String()
+	}
+	if d.cfg.Limits.Memory == NoLimit && d.cfg.Limits.CPU == NoLimit {
+		said += "; --max-memory and --max-cpu are not set"
+	}
+	d.say("limits", fine, "%s", said)
+	return true
 }
 
 func (d *doctor) bubblewrap() (*cage.Bwrap, bool) {

@@ -34,7 +34,7 @@ func (a *liveAgent) furnish(l *launch) (*artifacts.Dir, error) {
 		HostDir: a.sup.cfg.HostPi, Provider: a.row.Provider, Model: a.row.Model,
 		Key: l.credential.Key, OAuth: l.credential.OAuth, ContextSize: a.row.ContextSize,
 		MCP:  mcp,
-		Told: told(&a.row, l.grants) + toldChildren(&a.row, a.sup.cfg.Limits, mcp != nil),
+		Told: told(&a.row, l.grants, a.sup.limitsTold()) + toldChildren(&a.row, a.sup.cfg.Limits, mcp != nil),
 	})
 	if err != nil {
 		return dir, err

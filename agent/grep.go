@@ -19,6 +19,12 @@ const (
 	grepStderr = 64 << 10 // bytes
 )
 
+// grepLimits are for patterns and lines that take too much: grep is one process, and
+// writes no file. Its CPU time also ends when this server hangs.
+func grepLimits() cage.Rlimits {
+	return cage.Rlimits{Processes: cage.FewestProcesses, FileSize: 1, Data: 512 << 20, CPU: int64(grepWait / time.Second)}
+}
+
 // A GrepResult is what grep printed. Exit code 1, nothing found, is a result.
 type GrepResult struct {
 	AgentID         string   `json:"agent_id"`
@@ -98,7 +104,7 @@ func (s *Supervisor) grep(ctx context.Context, spec cage.Spec, argv []string) (G
 	}
 	ctx, cancel := context.WithTimeout(ctx, grepWait)
 	defer cancel()
-	spec.Env = []string{"PATH=/usr/bin:/bin", "LANG=C.UTF-8"}
+	spec.Env, spec.Limits = []string{"PATH=/usr/bin:/bin", "LANG=C.UTF-8"}, grepLimits()
 	out, err := bwrap.Run(ctx, spec, append([]string{grep}, argv...), cage.Limits{Stdout: grepStdout, Stderr: grepStderr})
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):

@@ -7,46 +7,52 @@ import (
 	"os"
 	"time"
 
-	"pi-mcp/cage"
 	"pi-mcp/cage/cgroup"
 	"pi-mcp/store"
 )
 
-// groups are the control groups that count the processes of agents. The kernel's
-// resource limit does that, too, but not for root. There is one for each start, named
-// after the owner and the agent.
+// groups are the control groups of agents. They count processes, which the kernel's
+// resource limit does, too, but not for root; and memory and CPU, which nothing else
+// does. There is one for each start, named after the owner and the agent.
 type groups struct {
 	owner   string // of the agents of this server
 	log     *slog.Logger
 	root    bool               // nothing else counts the processes
-	control *cgroup.Controller // nil when no group can
-	lacks   string             // why, and what to do
+	control *cgroup.Controller // nil when no group can be made
+	lacks   string             // why they do not count processes, and what to do; "" when they do
+	limits  cgroup.Limits      // of every agent, as far as this machine can enforce them
+	short   []string           // why not the others that were asked for, and what to do
 }
 
 // findGroups finds out what can be made. It makes nothing.
-func findGroups(owner string, log *slog.Logger) groups {
+func findGroups(owner string, l Limits, log *slog.Logger) groups {
 	g := groups{owner: owner, log: log, root: os.Geteuid() == 0}
+	wanted := l.perGroup()
+	processes := cgroup.Limits{Processes: wanted.Processes}
+	wanted.Processes = 0
 	control, err := cgroup.Detect()
 	if err != nil {
 		g.lacks = err.Error()
-		return g
-	}
-	if _, lacks := control.Trim(cgroup.Limits{Processes: 1}); len(lacks) > 0 {
-		g.lacks = lacks[0]
+		if wanted != (cgroup.Limits{}) {
+			g.short = []string{g.lacks}
+		}
 		return g
 	}
 	g.control = control
+	if _, lacks := control.Trim(cgroup.Limits{Processes: 1}); len(lacks) > 0 {
+		g.lacks, processes = lacks[0], cgroup.Limits{}
+	}
+	g.limits, g.short = control.Trim(wanted)
+	g.limits.Processes = processes.Processes
 	return g
 }
 
-// check reports whether agents can have the limit on processes.
-func (g groups) check(limit int64) error {
-	switch {
-	case limit == NoLimit:
-		return nil
-	case limit < cage.FewestProcesses:
-		return fmt.Errorf("--max-processes %d is too low: at least %d, or none for no limit", limit, cage.FewestProcesses)
-	case g.root && g.control == nil:
+// check reports whether agents can have the limits.
+func (g groups) check(l Limits) error {
+	if err := l.check(); err != nil {
+		return err
+	}
+	if g.root && g.lacks != "" && l.Processes != NoLimit {
 		return fmt.Errorf("this server runs as root, whose processes only a control group limits: %s; "+
 			"or run the server as an ordinary user, or pass --max-processes none to go without", g.lacks)
 	}
@@ -55,16 +61,20 @@ func (g groups) check(limit int64) error {
 
 // make makes the group of an agent that is about to start. It returns nil where none
 // is needed. An ordinary user's processes are counted without one, too.
-func (g groups) make(agent string, limit int64) (*cgroup.Group, error) {
-	if limit == NoLimit || g.control == nil {
+func (g groups) make(agent string) (*cgroup.Group, error) {
+	if g.control == nil || g.limits == (cgroup.Limits{}) {
 		return nil, nil
 	}
-	group, err := g.control.New(g.owner, agent, cgroup.Limits{Processes: limit})
-	if err != nil && !g.root {
-		g.log.Info("only the resource limit counts an agent's processes", "agent", agent, "err", err)
-		return nil, nil
+	group, err := g.control.New(g.owner, agent, g.limits)
+	if err == nil || g.root {
+		return group, err
 	}
-	return group, err
+	level := slog.LevelInfo
+	if g.limits.MemoryBytes > 0 || g.limits.CPUPercent > 0 {
+		level = slog.LevelWarn
+	}
+	g.log.Log(context.Background(), level, "only the resource limits hold for an agent", "agent", agent, "err", err)
+	return nil, nil
 }
 
 // sweepWait bounds how long groups may take to go, with what is left in them.
@@ -99,17 +109,4 @@ func (g groups) sweep(ctx context.Context, rows []store.Agent) {
 			g.log.Warn("cannot remove the control groups of a dead server", "owner", row.Owner, "err", err)
 		}
 	}
-}
-
-// perProcess is what the kernel limits for each process of an agent. There, zero is
-// no limit.
-func (l Limits) perProcess() cage.Rlimits {
-	r := cage.Rlimits{Processes: l.Processes, FileSize: max(l.FileSize, 1)}
-	if l.Processes == NoLimit {
-		r.Processes = 0
-	}
-	if l.FileSize == NoLimit {
-		r.FileSize = 0
-	}
-	return r
 }

@@ -26,7 +26,9 @@ func TestGroupsCheck(t *testing.T) {
 		{"too few", groups{}, 63, []string{"--max-processes 63", "64", "none"}},
 		{"zero", groups{}, 0, []string{"--max-processes 0", "64", "none"}},
 	} {
-		err := tc.g.check(tc.limit)
+		l := DefaultLimits()
+		l.Processes = tc.limit
+		err := tc.g.check(l)
 		if (err == nil) != (tc.says == nil) {
 			t.Errorf("%s: %v", tc.name, err)
 		}
@@ -42,11 +44,11 @@ func TestGroupsCheck(t *testing.T) {
 func TestRootWithoutGroups(t *testing.T) {
 	s := bareSupervisor(t)
 	s.groups = groups{root: true, lacks: "there is none"}
-	if _, err := s.Run(t.Context(), Caller{Group: "default"}, RunRequest{Cwd: "/"}); err == nil || !strings.Contains(err.Error(), "limiting its processes") {
+	if _, err := s.Run(t.Context(), Caller{Group: "default"}, RunRequest{Cwd: "/"}); err == nil || !strings.Contains(err.Error(), "checking its limits") {
 		t.Errorf("run: %v", err)
 	}
 	s.cfg.Limits.Processes = NoLimit
-	if _, err := s.Run(t.Context(), Caller{Group: "default"}, RunRequest{Cwd: "/"}); err == nil || strings.Contains(err.Error(), "limiting its processes") {
+	if _, err := s.Run(t.Context(), Caller{Group: "default"}, RunRequest{Cwd: "/"}); err == nil || strings.Contains(err.Error(), "checking its limits") {
 		t.Errorf("the control, a run without the limit: %v", err) // it fails later: there is no pi
 	}
 }

@@ -65,7 +65,7 @@ func (a *liveAgent) checkState(r pirpc.Response, p *process) error {
 
 // attached takes a process that has answered: from here on it is loop's.
 func (a *liveAgent) attached(p *process) {
-	a.proc, a.pi, a.dir, a.said = p.proc, p.pi, p.dir, p.said
+	a.proc, a.pi, a.dir = p.proc, p.pi, p.dir
 	go a.watch(p)
 	if a.row.ModelHost == "" {
 		// Only now, when pi's directory and HOME are new: later an agent may have
@@ -81,6 +81,7 @@ func (a *liveAgent) attached(p *process) {
 		return
 	}
 	a.arrived()
+	a.check(p)
 	a.ready <- nil
 	a.release(nil)
 	a.wake()                    // for what it was to be told while it had no process
@@ -92,7 +93,7 @@ func (a *liveAgent) attached(p *process) {
 // watch tells loop of the end of the process.
 func (a *liveAgent) watch(p *process) {
 	p.wait()
-	a.tell(func() { a.exited(p.proc.Exit()) })
+	a.tell(func() { a.exited(p.proc.Exit(), p.ended(p.said.String())) })
 }
 
 // arrived writes down that the start succeeded.

@@ -10,6 +10,7 @@ import (
 	"pi-mcp/agent/pirpc"
 	"pi-mcp/artifacts"
 	"pi-mcp/cage"
+	"pi-mcp/cage/cgroup"
 )
 
 // A process is a pi that runs and the conversation with it.
@@ -21,6 +22,10 @@ type process struct {
 	said  *tail
 	heard chan struct{} // closed when stderr has ended
 	left  func()        // removes what only held the processes
+	group *cgroup.Group // nil without one
+	met   cgroup.Events // of the whole life, set by left
+
+	limits Limits
 
 	endpoint *endpoint // of which nothing is left when wait returns
 
@@ -38,18 +43,21 @@ func (a *liveAgent) spawn(ctx context.Context, dir *artifacts.Dir, l launch) (*p
 		return nil, &StartError{Step: "opening its logs", Reason: err.Error()}
 	}
 	spec := a.spec(l)
-	if spec.Group, err = a.sup.groups.make(a.id, a.sup.cfg.Limits.Processes); err != nil {
+	if spec.Group, err = a.sup.groups.make(a.id); err != nil {
 		files.close()
-		return nil, &StartError{Step: "limiting its processes", Reason: err.Error()}
+		return nil, &StartError{Step: "making its control group", Reason: err.Error()}
 	}
-	left := func() { a.sup.groups.remove(spec.Group) }
 	proc, err := l.bwrap.Start(ctx, spec, append(slices.Clone(l.pi.Caged), args...))
 	if err != nil {
-		left()
+		a.sup.groups.remove(spec.Group)
 		files.close()
 		return nil, uncaged(err)
 	}
-	p := &process{proc: proc, dir: dir, logs: files, said: &tail{}, heard: make(chan struct{}), left: left, endpoint: l.endpoint}
+	p := &process{proc: proc, dir: dir, logs: files, said: &tail{}, heard: make(chan struct{}), group: spec.Group, limits: a.sup.cfg.Limits, endpoint: l.endpoint}
+	p.left = func() {
+		p.met = p.events()
+		a.sup.groups.remove(p.group)
+	}
 	p.endpoint.open(proc.Listeners(), Caller{Group: a.group, Agent: a.id}, a.sup.serve) // pi may connect before it answers
 	go func() {
 		defer close(p.heard)
@@ -123,14 +131,13 @@ func (p *process) failure(ctx context.Context, err error) error {
 		return err
 	}
 	e := &StartError{Step: "waiting for pi's first answer", Reason: err.Error(), Stderr: p.said.String()}
-	exit := p.proc.Exit()
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		e.Reason = "none came in time; --handshake sets the limit"
 	case errors.Is(err, context.Canceled):
 		return errStopped
 	case errors.Is(err, pirpc.ErrClosed):
-		e.Reason = exitReason(exit, "")
+		e.Reason = p.ended("")
 	}
 	return e
 }

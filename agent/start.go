@@ -24,8 +24,8 @@ type launch struct {
 
 // programs finds what a start runs and is limited by. It makes nothing.
 func (s *Supervisor) programs(ctx context.Context) (launch, error) {
-	if err := s.groups.check(s.cfg.Limits.Processes); err != nil {
-		return launch{}, startError(ctx, "limiting its processes", err)
+	if err := s.groups.check(s.cfg.Limits); err != nil {
+		return launch{}, startError(ctx, "checking its limits", err)
 	}
 	install, err := s.tools.install(ctx, s.cfg)
 	if err != nil {

@@ -61,13 +61,16 @@ func (a *liveAgent) endProcess() {
 	_ = a.pi.CloseInput()
 }
 
-// settleStop counts a stop that ended a start.
+// settleStop counts a stop that has come to its end.
 func (a *liveAgent) settleStop() {
 	switch a.cause {
 	case ByRip, ByLimit:
 		now := time.Now()
 		a.row.Rips++
 		a.row.RippedAt = &now
+		if a.cause == ByLimit {
+			a.row.LastError = filled(a.checks.reason)
+		}
 	case ByShutdown:
 		a.row.LastError = filled("stopped with the server")
 	}

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"net/netip"
 	"os"
 	"sync"
@@ -47,6 +46,8 @@ type Config struct {
 	ChildMCP bool // gives every agent an endpoint of its own, see Serve
 
 	RefreshPause time.Duration // between two agents of the background lap; 0: no lap
+	CheckPause   time.Duration // between two looks at what an agent keeps on disk, at least; 0: none
+	CheckGrace   int           // looks that an agent may stay over a limit after it was told; default 6
 	Handshake    time.Duration // for pi's first answer; default 60 s
 	Grace        time.Duration // from a rip to the kill; default 3 s
 	CloseGrace   time.Duration // the same when the server stops; default 1 s
@@ -56,29 +57,6 @@ type Config struct {
 	GroupScope   bool          // caged agents may read every agent of their group
 
 	Log *slog.Logger // default: discard
-}
-
-// NoLimit is a limit that is never reached.
-const NoLimit = math.MaxInt64
-
-// Limits bound what agents may use. Zero allows nothing.
-type Limits struct {
-	Agents      int64 // live agents of this database
-	GroupAgents int64 // live agents of one group
-	Message     int64 // bytes of one message
-	Stdout      int64 // bytes of stdout.log
-	Stderr      int64 // bytes of errors.log
-	Processes   int64 // processes and threads of one agent, those of its cage included; at least 64
-	FileSize    int64 // bytes of any one file that an agent writes
-	Depth       int64 // of an agent; a client's is 0
-	Descendants int64 // of an agent, over its life
-	Callbacks   int64 // of an agent, without a client's message in between
-}
-
-// DefaultLimits returns the limits of a server that is not told any.
-func DefaultLimits() Limits {
-	return Limits{Agents: 32, GroupAgents: 32, Message: 1 << 20, Stdout: 256 << 20, Stderr: 16 << 20,
-		Processes: 1024, FileSize: 2 << 30, Depth: 3, Descendants: 64, Callbacks: 50}
 }
 
 func (c *Config) fill() error {
@@ -92,6 +70,7 @@ func (c *Config) fill() error {
 	def(&c.Grace, 3*time.Second)
 	def(&c.CloseGrace, time.Second)
 	def(&c.CallbackHold, 10*time.Minute)
+	def(&c.CheckGrace, 6)
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -119,7 +98,7 @@ type Supervisor struct {
 	serve Endpoint // nil: agents have no endpoint
 
 	tools  tools  // what starts need and is found out once
-	groups groups // what counts the processes of agents
+	groups groups // what holds all processes of an agent to limits together
 
 	admit    sync.Mutex    // held from counting live agents to inserting one more
 	adopting sync.Mutex    // held while agents of dead servers are taken over
@@ -138,7 +117,10 @@ func New(ctx context.Context, cfg Config) (*Supervisor, error) {
 	}
 	s := &Supervisor{cfg: cfg, boot: cage.BootID(), live: map[string]*liveAgent{}, late: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.groups = findGroups(cfg.Store.Owner(), cfg.Log)
+	s.groups = findGroups(cfg.Store.Owner(), cfg.Limits, cfg.Log)
+	for _, why := range s.groups.short {
+		cfg.Log.Warn("agents run without a limit that was asked for", "why", why)
+	}
 	if err := s.adopt(ctx); err != nil {
 		s.cancel()
 		return nil, fmt.Errorf("cannot take over the agents of a dead server: %w", err)

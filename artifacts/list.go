@@ -144,13 +144,11 @@ func (w *walk) openDir(at string) (f *os.File, err error) {
 	const keep = 32 // as many branches can be deep; with more of them none can, within MaxEntries
 	parent := slices.IndexFunc(w.open, func(o opened) bool { return at != o.path && o.path == path.Dir(at) })
 	if parent >= 0 {
-		fd, err := unix.Openat(int(w.open[parent].file.Fd()), path.Base(at),
-			unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return nil, err
-		}
-		f = os.NewFile(uintptr(fd), at)
-	} else if f, err = openTmpDir(w.tmp, at); err != nil {
+		f, err = openDirAt(w.open[parent].file, path.Base(at))
+	} else {
+		f, err = openTmpDir(w.tmp, at)
+	}
+	if err != nil {
 		return nil, err
 	}
 	w.open = append(w.open, opened{at, f})

@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"pi-mcp/cage/cgroup"
 )
 
 // On a machine where agents run, the doctor finds nothing broken; where something
@@ -30,6 +32,7 @@ func TestDoctor(t *testing.T) {
 	for what, env := range map[string]string{
 		"apt install bubblewrap": "PATH=/nonexistent",
 		"pi-nowhere":             "PI_MCP_PI=/pi-nowhere",
+		"--max-cpu 0 is too low": "PI_MCP_MAX_CPU=0",
 		"setting up uid map":     "PI_MCP_BWRAP=" + w.stub("denied", string(help), "bwrap: setting up uid map: Permission denied"),
 	} {
 		out, errs, code := w.start([]string{env}, "doctor")
@@ -37,5 +40,27 @@ func TestDoctor(t *testing.T) {
 			t.Errorf("%s: exit code %d\n%s%s", env, code, out, errs)
 		}
 		has(t, env, out, "error", what)
+	}
+}
+
+// The doctor says whether a limit on memory and CPU holds here.
+func TestDoctorLimits(t *testing.T) {
+	t.Parallel()
+	w, _ := newReal(t)
+	for env, limit := range map[string]cgroup.Limits{
+		"PI_MCP_MAX_MEMORY=2GiB": {MemoryBytes: 1 << 20}, "PI_MCP_MAX_CPU=1": {CPUPercent: 1}, "PI_MCP_MAX_CPU=none": {},
+	} {
+		lacks := []string{"no control group"}
+		if control, err := cgroup.Detect(); err == nil {
+			_, lacks = control.Trim(limit)
+		}
+		none, want := limit == cgroup.Limits{}, "ok       limits"
+		if len(lacks) > 0 && !none {
+			want = "warning  limits"
+		}
+		out, errs, code := w.start([]string{env}, "doctor")
+		if code != 0 || !strings.Contains(out, want) || strings.Contains(out, "are not set") != none {
+			t.Errorf("%s: exit code %d\n%s%s", env, code, out, errs)
+		}
 	}
 }

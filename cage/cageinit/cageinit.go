@@ -63,6 +63,8 @@ type Order struct {
 type Limits struct {
 	Processes int64 // of the cage's user in the cage, threads included; root is not counted
 	FileSize  int64 // of one file, in bytes
+	Data      int64 // of memory of one process's own, in bytes
+	CPU       int64 // seconds of one process
 }
 
 // A Step is how far a cage is.

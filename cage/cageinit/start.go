@@ -72,6 +72,8 @@ func (l Limits) apply() error {
 		{unix.RLIMIT_CORE, 0, true},
 		{unix.RLIMIT_FSIZE, l.FileSize, l.FileSize > 0},
 		{unix.RLIMIT_NPROC, l.Processes, l.Processes > 0},
+		{unix.RLIMIT_DATA, l.Data, l.Data > 0},
+		{unix.RLIMIT_CPU, l.CPU, l.CPU > 0},
 	} {
 		if !r.set {
 			continue

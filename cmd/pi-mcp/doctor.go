@@ -23,7 +23,7 @@ func doctor(ctx context.Context, cmd *cli.Command) error {
 	found := agent.Doctor(ctx, agent.Config{
 		StateDir: state, Init: "/proc/self/exe",
 		Path: os.Getenv("PATH"), Pi: cmd.String("pi"), Node: cmd.String("node"), Bwrap: cmd.String("bwrap"),
-		Provider: cmd.String("provider"),
+		Provider: cmd.String("provider"), Limits: limits(cmd),
 	})
 	if cmd.Bool("json") {
 		text, err := json.MarshalIndent(found, "", "  ")

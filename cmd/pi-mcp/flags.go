@@ -45,6 +45,13 @@ func flags() []cli.Flag {
 		limit("max-callbacks", d.Callbacks, "how often an agent may call back without a message of a client in between"),
 		duration("callback-hold", 10*time.Minute, "how long the callback of an agent may wait for the callbacks of those that work for it"),
 		text("agent-scope", "descendants", "which agents of its group a sandboxed agent may read: descendants (its own, and itself), or group (all)"),
+		limit("max-tmp", d.Tmp, "bytes that an agent keeps in /tmp and its home; over it, it is told once and then stopped"),
+		limit("max-tmp-files", d.TmpFiles, "files and directories there, in the same way"),
+		limit("max-session", d.Session, "bytes of an agent's session file, in the same way"),
+		limit("max-memory", d.Memory, "bytes of memory of all processes of an agent, where a control group can be made"),
+		&cli.GenericFlag{Name: "max-cpu", Value: (*cores)(&d.CPU), Sources: env("max-cpu"),
+			Usage: "limit on CPUs whose time an agent may use, such as 1.5, where a control group can be made; none lifts it"},
+		duration("check-pause", 5*time.Second, "pause between two looks at what an agent keeps on disk; 0 turns off the limits on that"),
 		text("log-level", "warn", "debug, info, warn or error; the log goes to stderr"),
 	}
 }
@@ -147,6 +154,42 @@ func (a *amount) String() string {
 }
 
 func (a *amount) Get() any { return int64(*a) }
+
+// cores is a number of CPUs in hundredths, or the word none.
+type cores int64
+
+func (c *cores) Set(text string) error {
+	if text == "none" {
+		*c = agent.NoLimit
+		return nil
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(n >= 0 && n <= 10_000) {
+		return fmt.Errorf("%q is no limit: write a number of CPUs, such as 2 or 0.5, or the word none", text)
+	}
+	*c = cores(math.Round(n * 100))
+	return nil
+}
+
+func (c *cores) String() string {
+	if *c == agent.NoLimit {
+		return "none"
+	}
+	return strconv.FormatFloat(float64(*c)/100, 'f', -1, 64)
+}
+
+func (c *cores) Get() any { return int64(*c) }
+
+// limits are the limits that the flags set.
+func limits(cmd *cli.Command) agent.Limits {
+	of := func(name string) int64 { return cmd.Value("max-" + name).(int64) }
+	return agent.Limits{
+		Agents: of("agents"), GroupAgents: of("group-agents"), Message: of("message"), Stdout: of("stdout"), Stderr: of("stderr"),
+		Processes: of("processes"), FileSize: of("file-size"), Memory: of("memory"), CPU: of("cpu"),
+		Depth: of("depth"), Descendants: of("descendants"), Callbacks: of("callbacks"),
+		Tmp: of("tmp"), TmpFiles: of("tmp-files"), Session: of("session"),
+	}
+}
 
 // dbPath is where the database lies by default.
 func dbPath() (string, error) {
