@@ -157,7 +157,10 @@ func (s *Supervisor) ancestorsOf(ctx context.Context, id string) ([]string, erro
 
 // vigil is what a checked request comes to.
 func (s *Supervisor) vigil(who Caller, req WaitRequest) *vigil {
-	v := &vigil{sup: s, group: who.Group, all: req.Until == All, beat: req.Beat, tell: req.Tell}
+	v := &vigil{
+		sup: s, group: who.Group, all: req.Until == All, beat: req.Beat, tell: req.Tell,
+		ids: make([]string, 0, len(req.IDs)), marks: make([]mark, 0, len(req.IDs)),
+	}
 	for _, id := range req.IDs {
 		if slices.Contains(v.ids, id) {
 			continue

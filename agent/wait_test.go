@@ -111,7 +111,8 @@ func (w *world) wait(req agent.WaitRequest) agent.WaitResult {
 	return res
 }
 
-// waiting begins a long wait, and returns when it is under way. got is its result.
+// waiting begins a long wait, and returns when it has looked and now waits, or is
+// over. got is its result.
 func (w *world) waiting(req agent.WaitRequest) (got func() agent.WaitResult) {
 	w.t.Helper()
 	end := w.waitingUnder(w.t.Context(), req)
@@ -126,6 +127,10 @@ func (w *world) waiting(req agent.WaitRequest) (got func() agent.WaitResult) {
 func (w *world) waitingUnder(ctx context.Context, req agent.WaitRequest) (end func() (agent.WaitResult, error)) {
 	w.t.Helper()
 	req.Timeout = time.Hour
+	beat, told := make(chan time.Time), make(chan struct{})
+	if req.Beat == nil {
+		req.Beat, req.Tell = beat, func(int, int) { close(told) }
+	}
 	var res agent.WaitResult
 	var err error
 	ended := make(chan struct{})
@@ -133,7 +138,13 @@ func (w *world) waitingUnder(ctx context.Context, req agent.WaitRequest) (end fu
 		defer close(ended)
 		res, err = w.sup.Wait(ctx, w.who, req)
 	}()
-	eventually(w.t, func() bool { return w.sup.Waiting() > 0 }, func() string { return "the wait never began" })
+	if req.Beat == beat {
+		select {
+		case beat <- time.Time{}:
+			<-told
+		case <-ended:
+		}
+	}
 	return func() (agent.WaitResult, error) {
 		<-ended
 		return res, err
