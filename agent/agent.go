@@ -156,7 +156,7 @@ func (a *liveAgent) move(e Event) {
 	a.save()
 }
 
-// save writes the row. One that cannot be written is logged: the process is what
+// save writes the row, and only then tells those who wait. One that cannot be written is logged: the process is what
 // counts, and the next save carries everything. Only the last has no next, and
 // is tried again until it succeeds or the server stops; then the next server
 // finds the row.
@@ -183,6 +183,7 @@ func (a *liveAgent) save() {
 			return
 		}
 	}
+	a.sup.waiters.signal(a.id)
 }
 
 // saveAgain is the pause before a last state is written again.

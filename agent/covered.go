@@ -20,6 +20,44 @@ func (a *liveAgent) waits(d store.Debt) bool {
 	return a.waited.covered[d.Child] > 0 || d.Seq <= a.waited.taken[d.Child]
 }
 
+// A cover is a wait call of a caged agent, as far as the debts of those that it waits
+// for are concerned. That of a client does nothing.
+type cover struct {
+	waiter *liveAgent // nil: nobody who could be told
+	ids    []string
+	taken  map[string]int64
+}
+
+// cover begins one.
+func (s *Supervisor) cover(who Caller, ids []string) *cover {
+	c := &cover{ids: ids}
+	if who.caged() {
+		c.waiter = s.find(who.Agent)
+	}
+	if c.waiter != nil {
+		c.waiter.tell(func() { c.waiter.cover(ids) })
+	}
+	return c
+}
+
+// look notes what a look at the agents, begun after it, will show the end of.
+func (c *cover) look(ctx context.Context) {
+	if c.waiter != nil {
+		c.taken = c.waiter.sup.lastDebts(ctx, c.ids)
+	}
+}
+
+// end ends it. returned says that the caller gets to see what the last look showed.
+func (c *cover) end(returned bool) {
+	if c.waiter == nil {
+		return
+	}
+	if !returned {
+		c.taken = nil
+	}
+	c.waiter.tell(func() { c.waiter.uncover(c.ids, c.taken) })
+}
+
 // cover begins a wait of this agent for others. It runs in loop.
 func (a *liveAgent) cover(ids []string) {
 	if a.waited.covered == nil {

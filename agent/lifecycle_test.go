@@ -173,7 +173,7 @@ func allFacts() (all []Facts) {
 }
 
 // bareSupervisor has a store and nothing that runs.
-func bareSupervisor(t *testing.T) *Supervisor {
+func bareSupervisor(t testing.TB) *Supervisor {
 	t.Helper()
 	dir := t.TempDir()
 	db, err := store.Open(t.Context(), filepath.Join(dir, "db"))

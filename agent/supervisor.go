@@ -100,6 +100,8 @@ type Supervisor struct {
 	tools  tools  // what starts need and is found out once
 	groups groups // what holds all processes of an agent to limits together
 
+	waiters waiters // whom to tell of an agent's change
+
 	admit    sync.Mutex    // held from counting live agents to inserting one more
 	adopting sync.Mutex    // held while agents of dead servers are taken over
 	late     chan struct{} // closed when the stop waits for no write any more

@@ -23,7 +23,7 @@ type tool struct {
 	args        map[string]arg // what the input's type does not say
 }
 
-// An arg narrows one argument.
+// An arg narrows one argument, or the values of one that is an object.
 type arg struct {
 	enum     []string
 	min, max *float64
@@ -36,10 +36,17 @@ func between(least, most float64) arg { return arg{min: &least, max: &most} }
 // from bounds a number from below.
 func from(least float64) arg { return arg{min: &least} }
 
-// add offers a tool. It owns everything that is the same for all of them: the
+// add offers a tool that needs nothing of the request but its arguments.
+func add[In, Out any](s *Server, m *mcp.Server, who callerOf, t tool, do func(context.Context, agent.Caller, In) (Out, error)) {
+	addCall(s, m, who, t, func(ctx context.Context, _ *mcp.CallToolRequest, who agent.Caller, in In) (Out, error) {
+		return do(ctx, who, in)
+	})
+}
+
+// addCall offers a tool. It owns everything that is the same for all of them: the
 // schemas, who calls, arguments into a value, the value into a result, errors
 // into words.
-func add[In, Out any](s *Server, m *mcp.Server, who callerOf, t tool, do func(context.Context, agent.Caller, In) (Out, error)) {
+func addCall[In, Out any](s *Server, m *mcp.Server, who callerOf, t tool, do func(context.Context, *mcp.CallToolRequest, agent.Caller, In) (Out, error)) {
 	told := describe[In, Out](s, t)
 	in := told.InputSchema.(*jsonschema.Schema)
 	m.AddTool(told, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -47,7 +54,7 @@ func add[In, Out any](s *Server, m *mcp.Server, who callerOf, t tool, do func(co
 		if err := decode(in, req.Params.Arguments, &value); err != nil {
 			return failure(err), nil
 		}
-		out, err := do(ctx, who(req), value)
+		out, err := do(ctx, req, who(req), value)
 		if err != nil {
 			return failure(s.explain(t.name, err)), nil
 		}
@@ -116,7 +123,11 @@ func narrow(p *jsonschema.Schema, a arg) {
 	for _, v := range a.enum {
 		to.Enum = append(to.Enum, v)
 	}
-	p.Minimum, p.Maximum = a.min, a.max
+	number := p
+	if p.AdditionalProperties != nil { // an object of numbers
+		number = p.AdditionalProperties
+	}
+	number.Minimum, number.Maximum = a.min, a.max
 	if a.fallback != nil {
 		text, err := json.Marshal(a.fallback)
 		if err != nil {

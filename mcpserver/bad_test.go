@@ -103,6 +103,8 @@ func wrong(p map[string]any) (all []any) {
 		if most, ok := p["maximum"].(float64); ok {
 			all = append(all, most+1)
 		}
+	case "object":
+		all = []any{"x", 5, true, []string{}, args{"x": "5"}, args{"x": nil}, args{"x": args{}}, args{"x": 1.5}, args{"\x00": -1}}
 	case "array":
 		all = []any{"x", 5, true, args{}, []int{1}, []any{nil}, []any{[]string{}}, []any{args{}}, []any{"a\x00b"}}
 		if p["items"].(map[string]any)["enum"] != nil {

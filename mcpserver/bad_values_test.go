@@ -40,6 +40,13 @@ var badValues = map[string][]bad{
 		{"message", `{"agent_id":"$ID","message":"$HUGE"}`},
 	},
 	"resurrect": {{"prompt", `{"agent_id":"$ID","prompt":""}`}, {"prompt", `{"agent_id":"$ID","prompt":"\t"}`}},
+	"wait": {
+		{"agent_ids", `{"agent_ids":[]}`}, {"agent_ids", `{"agent_ids":[""]}`}, {"agent_ids", `{"agent_ids":["$ID","../../etc/passwd"]}`},
+		{"agent_ids", `{"agent_ids":["$FOREIGN"]}`}, {"agent_ids", `{"agent_ids":["$ID","01a1964b-2c01-70a5-b520-78f933cdafad"]}`},
+		{"agent_ids", `{"agent_ids":[$MANY"$ID"]}`}, {"after", `{"agent_ids":["$ID"],"after":{"$FOREIGN":1}}`}, {"after", `{"agent_ids":["$ID"],"after":{"":1}}`},
+		{"after", `{"agent_ids":["$ID"],"after":{"$ID":-1}}`}, {"after", `{"agent_ids":["$ID"],"after":{"$ID":null}}`}, {"after", `{"agent_ids":["$ID"],"after":{"$HUGE":0}}`},
+		{"timeout_seconds", `{"agent_ids":["$ID"],"timeout_seconds":3601}`}, {"until", `{"agent_ids":["$ID"],"until":"ALL"}`},
+	},
 	"read": {
 		{"bytes_from", `{"agent_id":"$ID","lines_from":0,"bytes_from":0}`}, {"bytes_from", `{"agent_id":"$ID","lines_to":1,"bytes_to":1}`},
 		{"lines_to", `{"agent_id":"$ID","lines_from":5,"lines_to":4}`}, {"bytes_to", `{"agent_id":"$ID","bytes_from":5,"bytes_to":4}`},
@@ -70,7 +77,7 @@ func TestBadValues(t *testing.T) {
 	host := t.TempDir()
 	must(t, os.Symlink("/etc/passwd", filepath.Join(f.files.Paths(f.id).Tmp, "escape")))
 	fill := strings.NewReplacer("$ID", f.id, "$FOREIGN", f.foreign, "$DIR", host, "$BASE", filepath.Base(host), "$STATE", filepath.Join(f.dir, "state"),
-		"$LONG", strings.Repeat("x", 201), "$HUGE", strings.Repeat("x", 1<<20+1))
+		"$LONG", strings.Repeat("x", 201), "$HUGE", strings.Repeat("x", 1<<20+1), "$MANY", strings.Repeat(`"`+f.id+`",`, 256))
 	for tool, all := range badValues {
 		t.Run(tool, func(t *testing.T) {
 			f.t, f.c.t = t, t

@@ -88,10 +88,32 @@ func check(name string, p *jsonschema.Schema, text json.RawMessage) (json.RawMes
 				return nil, err
 			}
 		}
+	case "object":
+		return values(name, p, text)
 	default:
 		return nil, fmt.Errorf("%s: has the unexpected schema type %q", name, p.Type)
 	}
 	return text, nil
+}
+
+// values is check for an object whose keys are the caller's.
+func values(name string, p *jsonschema.Schema, text json.RawMessage) (json.RawMessage, error) {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(text, &all) != nil {
+		return nil, fmt.Errorf("%s: pass %s", name, wanted(p))
+	}
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		at := fmt.Sprintf("%s[%s]", name, shown(key))
+		if string(all[key]) == "null" {
+			return nil, fmt.Errorf("%s: pass %s, or leave the key out", at, wanted(p.AdditionalProperties))
+		}
+		fixed, err := check(at, p.AdditionalProperties, all[key])
+		if err != nil {
+			return nil, err
+		}
+		all[key] = fixed
+	}
+	return json.Marshal(all)
 }
 
 // exact is the greatest integer up to which JSON's numbers are exact everywhere.
@@ -130,6 +152,8 @@ func wanted(p *jsonschema.Schema) string {
 		return "an array, each item " + wanted(p.Items)
 	case p.Type == "array":
 		return "an array of strings"
+	case p.Type == "object":
+		return "an object in which each value is " + wanted(p.AdditionalProperties)
 	case p.Type == "boolean":
 		return "true or false"
 	case p.Type == "integer" && p.Minimum != nil && p.Maximum != nil:

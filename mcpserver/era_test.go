@@ -20,7 +20,7 @@ func TestBothEras(t *testing.T) {
 			}
 			tools, err := s.ListTools(t.Context(), nil)
 			must(t, err)
-			if n := len(tools.Tools); n != 13 {
+			if n := len(tools.Tools); n != 14 {
 				t.Errorf("%d tools", n)
 			}
 			if out := do(t, s, "list", nil); out["count"] != 0.0 {

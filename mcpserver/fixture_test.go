@@ -64,6 +64,8 @@ func (f *fixture) good(tool string) args {
 			_, err = f.sup.Resurrect(f.t.Context(), f.who, id, nil)
 			must(f.t, err)
 		}
+	case "wait":
+		return args{"agent_ids": []string{id}}
 	case "remove":
 		id = newID(f.t)
 		f.shelve(id, nil)

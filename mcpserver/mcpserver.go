@@ -8,6 +8,7 @@ import (
 	_ "embed"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -22,6 +23,7 @@ type Config struct {
 	Supervisor *agent.Supervisor // required
 	Version    string            // told to clients; default "devel"
 	Log        *slog.Logger      // default: discard
+	Progress   time.Duration     // between two notices of a wait that goes on; default 15 s
 }
 
 // A Server is the tools over one supervisor.
@@ -42,6 +44,9 @@ func New(cfg Config) *Server {
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Progress == 0 {
+		cfg.Progress = 15 * time.Second
 	}
 	s := &Server{sup: cfg.Supervisor, cfg: cfg}
 	s.lifetime, s.stop = context.WithCancel(context.Background())
@@ -74,6 +79,7 @@ func (s *Server) tools(lifetime context.Context, who callerOf) *mcp.Server {
 	add(s, m, who, resurrectTool, s.resurrect)
 	add(s, m, who, sendMessageTool, s.sendMessage)
 	add(s, m, who, abortTool, s.abort)
+	addCall(s, m, who, waitTool, s.wait)
 	add(s, m, who, removeTool, s.remove)
 	add(s, m, who, readTool, s.read)
 	add(s, m, who, grepTool, s.grep)

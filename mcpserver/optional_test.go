@@ -21,6 +21,7 @@ var options = map[string][]args{
 	"abort":        {{"clear_queue": false}},
 	"rip":          {{"descendants": true}},
 	"remove":       {{"descendants": true}},
+	"wait":         {{"until": "all", "after": map[string]int{}, "timeout_seconds": 0}},
 	"read": {{"stream": "errors", "lines_from": 0, "lines_to": 1, "max_lines": 1, "max_bytes": 1},
 		{"bytes_from": 0, "bytes_to": 1}},
 	"read_tmp": {{"lines_from": 0, "lines_to": 1, "max_lines": 1, "max_bytes": 10 << 20}, {"bytes_from": 0, "bytes_to": 1}},

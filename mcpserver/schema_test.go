@@ -34,7 +34,7 @@ func TestToolsDescribeThemselves(t *testing.T) {
 		if *a.DestructiveHint != (name == "remove") {
 			t.Errorf("%s destroys: %v", name, *a.DestructiveHint)
 		}
-		reads := map[string]bool{"list": true, "get_info": true, "read": true, "grep": true, "list_tmp": true, "read_tmp": true, "grep_tmp": true}
+		reads := map[string]bool{"list": true, "get_info": true, "wait": true, "read": true, "grep": true, "list_tmp": true, "read_tmp": true, "grep_tmp": true}
 		if a.ReadOnlyHint != reads[name] {
 			t.Errorf("%s only reads: %v", name, a.ReadOnlyHint)
 		}
@@ -74,6 +74,9 @@ func plain(t *testing.T, at string, schema any, input bool) {
 	}
 	if items, there := s["items"]; there {
 		plain(t, at+"[]", items, input)
+	}
+	if values, open := s["additionalProperties"].(map[string]any); open {
+		plain(t, at+".*", values, input)
 	}
 	properties, _ := s["properties"].(map[string]any)
 	for name, p := range properties {

@@ -52,7 +52,7 @@ func TestCallAfterSupervisorClosed(t *testing.T) {
 	w.sup.Close()
 	for tool, a := range map[string]args{
 		"run": {}, "send_message": {"agent_id": id, "message": "hello"}, "resurrect": {"agent_id": id}, "rip": {"agent_id": id},
-		"remove": {"agent_id": id}, "abort": {"agent_id": id},
+		"remove": {"agent_id": id}, "abort": {"agent_id": id}, "wait": {"agent_ids": []string{id}},
 	} {
 		if res := call(t, s, tool, a); !res.IsError || !strings.Contains(words(res), "the server is stopping") {
 			t.Errorf("%s says %s", tool, words(res))

@@ -23,6 +23,8 @@ func (w *world) story() []step {
 		{"run", "run", `{"provider":"fake","model":"plain","context_size":50000,"thinking":"low","name":"first","cwd":"$DIR/project",
 			"write":["$DIR/project"],"read":["$DIR/data"],"denied":["$DIR/data/secret"]}`, nil},
 		{"send_message", "send_message", `{"agent_id":"$ID","message":"hello"}`, func(id string) { w.settled(id, 1) }},
+		{"wait", "wait", `{"agent_ids":["$ID"],"after":{"$ID":0}}`, nil},
+		{"wait_timeout", "wait", `{"agent_ids":["$ID"],"until":"all","after":{"$ID":1},"timeout_seconds":0}`, nil},
 		{"get_info", "get_info", `{"agent_id":"$ID"}`, nil},
 		{"list", "list", `{}`, w.litter},
 		{"read_lines", "read", `{"agent_id":"$ID","stream":"errors","lines_from":0,"max_lines":1}`, nil},
