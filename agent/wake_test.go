@@ -48,7 +48,7 @@ func TestNoWakeIsLost(t *testing.T) {
 	sup := bareSupervisor(t)
 	agents := []*liveAgent{bare(t, sup, Active), bare(t, sup, Active)}
 	ids := []string{agents[0].id, agents[1].id}
-	for n := range int64(100) {
+	for n := range int64(40) {
 		var all sync.WaitGroup
 		for i := range 8 {
 			until := []Until{Any, All}[i%2]
