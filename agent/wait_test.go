@@ -346,7 +346,7 @@ func TestWaitRefuses(t *testing.T) {
 	id, foreign, none := newID(), newID(), newID()
 	for _, row := range []store.Agent{{ID: id, Group: "default"}, {ID: foreign, Group: "other"}} {
 		row.State = "ripped"
-		must(t, w.db.Insert(t.Context(), row))
+		must(t, w.db.Insert(t.Context(), row, 0))
 	}
 	many := make([]string, 257)
 	for i := range many {
@@ -381,7 +381,7 @@ func TestWaitForOneself(t *testing.T) {
 	line := make([]string, 4) // from the first to the youngest
 	for depth := range line {
 		line[depth] = newID()
-		must(t, w.db.Insert(t.Context(), store.Agent{ID: line[depth], Group: "default", State: "ripped", Parent: parent, Depth: depth}))
+		must(t, w.db.Insert(t.Context(), store.Agent{ID: line[depth], Group: "default", State: "ripped", Parent: parent, Depth: depth, Ancestors: slices.Clone(line[:depth])}, 64))
 		parent = line[depth]
 	}
 	caller := agent.Caller{Group: "default", Agent: line[2]}
@@ -395,7 +395,7 @@ func TestWaitForOneself(t *testing.T) {
 	if res := w.wait(agent.WaitRequest{IDs: line}); !res.Done {
 		t.Errorf("a client: %+v", res)
 	}
-	must(t, w.db.Delete(t.Context(), line[1])) // what is above it is then nobody's
+	must(t, w.db.Delete(t.Context(), line[1])) // which changes nothing for those below
 	if _, err := w.sup.Wait(t.Context(), caller, agent.WaitRequest{IDs: line[3:]}); err != nil {
 		t.Errorf("with an ancestor removed: %v", err)
 	}
@@ -424,7 +424,7 @@ func TestWaitTells(t *testing.T) {
 func TestWaitCutsTheText(t *testing.T) {
 	w := newWorld(t)
 	id, text := newID(), "x"+strings.Repeat("ä", 30_000)
-	must(t, w.db.Insert(t.Context(), store.Agent{ID: id, Group: "default", State: "ripped", LastText: &text, LastTextBytes: 99_999}))
+	must(t, w.db.Insert(t.Context(), store.Agent{ID: id, Group: "default", State: "ripped", LastText: &text, LastTextBytes: 99_999}, 0))
 	a := w.wait(agent.WaitRequest{IDs: []string{id}}).Agents[0]
 	if got := *a.LastAssistantText; len(got) != 8191 || !strings.HasPrefix(text, got) || a.LastAssistantTextBytes != 99_999 {
 		t.Errorf("%d bytes of %d: %q", len(got), a.LastAssistantTextBytes, got[max(0, len(got)-5):])
