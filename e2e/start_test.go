@@ -55,7 +55,7 @@ func TestF42GoodFlags(t *testing.T) {
 		"refresh-pause": "0", "handshake": "1m", "grace": "1.5", "max-agents": "2", "max-group-agents": "none",
 		"max-message": "64KiB", "max-stdout": "1MiB", "max-stderr": "1GiB", "log-level": "debug",
 		"network": "github.com, *.npmjs.org:443", "egress-allow": "10.0.0.7:443,[fd00::1]:80",
-		"max-processes": "512", "max-file-size": "1GiB",
+		"max-processes": "512", "max-file-size": "1GiB", "child-mcp": "off",
 	}
 	var flags, env []string
 	for _, name := range w.flagNames() {
@@ -108,6 +108,8 @@ func TestF42BadFlags(t *testing.T) {
 		{args: []string{"--transport", "pigeon"}, says: []string{"--transport", "pigeon"}},
 		{args: []string{"--network", "a/b"}, says: []string{"--network", "a/b"}},
 		{args: []string{"--egress-allow", "10.0.0.7"}, says: []string{"--egress-allow", "10.0.0.7", "ADDRESS:PORT"}},
+		{args: []string{"--child-mcp", "maybe"}, says: []string{"child-mcp", "maybe", "neither on nor off"}},
+		{env: "PI_MCP_CHILD_MCP=2", says: []string{"PI_MCP_CHILD_MCP", "2"}},
 		{args: []string{"--log-level", "loud"}, says: []string{"--log-level", "loud"}},
 		{args: []string{"--db", file + "/db"}, says: []string{"--db", file + "/db"}},
 		{args: []string{"--db", "/proc/pi-mcp/db"}, says: []string{"--db", "/proc/pi-mcp"}},

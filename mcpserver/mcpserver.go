@@ -59,7 +59,8 @@ func (s *Server) MCP(who agent.Caller) *mcp.Server {
 	return s.tools(s.lifetime, func(*mcp.CallToolRequest) agent.Caller { return who })
 }
 
-// tools makes what the SDK serves. Calls end with lifetime.
+// tools makes what the SDK serves. Calls end with lifetime, which is the server's or
+// ends before it.
 func (s *Server) tools(lifetime context.Context, who callerOf) *mcp.Server {
 	m := mcp.NewServer(&mcp.Implementation{Name: "pi-mcp", Title: "pi-mcp", Version: s.cfg.Version}, &mcp.ServerOptions{
 		Instructions: instructions,
