@@ -85,9 +85,9 @@ func TestNoEndpoint(t *testing.T) {
 	}
 }
 
-// ask has an agent's pi look at the servers of a settings directory, as the agent
-// itself could, and returns what it says and its exit code.
-const mcpList = "bash: PI_CODING_AGENT_DIR=%s node /opt/pi-mcp/node_modules/@earendil-works/pi-coding-agent/dist/bundle/cli.js mcp list --json 2>&1; echo exit code $?"
+// mcpList has another pi, with the Node.js of the agent's own, which is the parent of
+// the shell, look at the servers of a settings directory.
+const mcpList = "bash: PI_CODING_AGENT_DIR=%s /proc/$PPID/exe /opt/pi-mcp/node_modules/@earendil-works/pi-coding-agent/dist/bundle/cli.js mcp list --json 2>&1; echo exit code $?"
 
 // The endpoint knows the token of its own agent, of this process, and no other. What
 // says so is pi's own client in the cage.
