@@ -32,7 +32,7 @@ type Server struct {
 	lifetime context.Context // ends when the server stops; cuts calls short
 	stop     context.CancelFunc
 
-	made sync.Map // the *mcp.Tool of each tool, by name: one for all that serve it
+	made sync.Map // the description of each tool, by name
 }
 
 // New returns a server. It starts nothing.
