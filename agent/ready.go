@@ -74,6 +74,7 @@ func (a *liveAgent) attached(p *process) {
 	}
 	a.connect(p)
 	if a.state == Stopping { // stopped between the answer and here
+		a.endpoint.revoke()
 		a.ready <- errStopped
 		a.release(errStopped)
 		time.AfterFunc(a.grace(), a.proc.Kill)

@@ -95,8 +95,8 @@ func TestNoCredentials(t *testing.T) {
 	c.run(obj{"provider": "locked"}) // the control: a login is seen at once
 }
 
-// A provider key and a secret of the server's environment are nowhere to be read:
-// in no command line and no environment on the host or in the cage, in no log, no
+// A provider key, a secret of the server's environment and the token of an agent's
+// endpoint are nowhere to be read: in no command line and no environment on the host or in the cage, in no log, no
 // database and no result.
 func TestF32Secrets(t *testing.T) {
 	t.Parallel()
@@ -106,6 +106,9 @@ func TestF32Secrets(t *testing.T) {
 	look := newLookout(key, other, decoy)
 	c := w.client("PI_MCP_LOG_LEVEL=debug")
 	a := c.run(nil)
+	token := w.token(a.ID)
+	used := newLookout(token)
+	has(t, "the control: the token is used", c.ask(a.ID, callTool("list", obj{})).text(), a.ID)
 	c.send(a.ID, "bash: cat /proc/*/environ /proc/*/cmdline > /tmp/proc.txt; env >> /tmp/proc.txt; "+
 		"touch /tmp/looked; until [ -e /tmp/go ]; do sleep 0.02; done; tr '\\0' '\\n' < /tmp/proc.txt")
 	c.arrives(a, "looked")
@@ -113,11 +116,11 @@ func TestF32Secrets(t *testing.T) {
 	if !slices.Contains(seen, decoy) {
 		t.Error("the control: the decoy is not in the server's environment")
 	}
-	if slices.Contains(seen, key) || slices.Contains(seen, other) {
-		t.Error("a key is in a command line or an environment on the host")
+	if slices.Contains(seen, key) || slices.Contains(seen, other) || len(used.end()) > 0 {
+		t.Error("a key or a token is in a command line or an environment on the host")
 	}
 	c.let(a, "go")
-	answer := c.settled(a.ID, 1).text()
+	answer := c.settled(a.ID, 2).text()
 	has(t, "the control: what the agent sees", answer, "AGENT_ID="+a.ID, "cage-init")
 	inside, err := os.ReadFile(filepath.Join(a.Artifacts.Tmp, "proc.txt"))
 	must(t, err)
@@ -125,7 +128,7 @@ func TestF32Secrets(t *testing.T) {
 	call[obj](c, "read_tmp", obj{"agent_id": a.ID, "path": "proc.txt", "max_bytes": 1 << 20})
 	call[obj](c, "rip", obj{"agent_id": a.ID})
 	for what, text := range map[string]string{"the cage": string(inside), "a result": c.results.String(), "stderr": c.stderr.String()} {
-		for name, word := range map[string]string{"the key": key, "the other key": other, "the decoy": decoy} {
+		for name, word := range map[string]string{"the key": key, "the other key": other, "the decoy": decoy, "the token": token} {
 			if strings.Contains(text, word) {
 				t.Errorf("%s is in %s", name, what)
 			}
@@ -135,6 +138,9 @@ func TestF32Secrets(t *testing.T) {
 		t.Error("the server's settings are in the cage")
 	}
 	checkFiles(t, w, a, key, other, decoy)
+	if got := filesWith(t, w.dir, token); !slices.Equal(got, []string{"agents/" + a.ID + "/pi/mcp.json"}) {
+		t.Errorf("the token is in %v", got)
+	}
 }
 
 // checkFiles looks for secrets in all that the server and the agent wrote.

@@ -58,6 +58,7 @@ func TestF42GoodFlags(t *testing.T) {
 		"max-processes": "512", "max-file-size": "1GiB",
 		"max-depth": "1", "max-descendants": "none", "max-callbacks": "10", "callback-hold": "30s", "agent-scope": "group",
 		"max-tmp": "1GiB", "max-tmp-files": "none", "max-session": "64MiB", "max-memory": "2GiB", "max-cpu": "1.5", "check-pause": "1",
+		"child-mcp": "off",
 	}
 	var flags, env []string
 	for _, name := range w.flagNames() {
@@ -111,6 +112,7 @@ func TestF42BadFlags(t *testing.T) {
 		{args: []string{"--network", "a/b"}, says: []string{"--network", "a/b"}},
 		{args: []string{"--egress-allow", "10.0.0.7"}, says: []string{"--egress-allow", "10.0.0.7", "ADDRESS:PORT"}},
 		{args: []string{"--agent-scope", "all"}, says: []string{"--agent-scope", "all", "descendants or group"}},
+		"child-mcp": "off",
 		{args: []string{"--log-level", "loud"}, says: []string{"--log-level", "loud"}},
 		{args: []string{"--db", file + "/db"}, says: []string{"--db", file + "/db"}},
 		{args: []string{"--db", "/proc/pi-mcp/db"}, says: []string{"--db", "/proc/pi-mcp"}},

@@ -48,10 +48,9 @@ func add[In, Out any](s *Server, m *mcp.Server, who callerOf, t tool, do func(co
 // into words.
 func addCall[In, Out any](s *Server, m *mcp.Server, who callerOf, t tool, do func(context.Context, *mcp.CallToolRequest, agent.Caller, In) (Out, error)) {
 	told := describe[In, Out](s, t)
-	in := told.InputSchema.(*jsonschema.Schema)
-	m.AddTool(told, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	m.AddTool(told.tool, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		var value In
-		if err := decode(in, req.Params.Arguments, &value); err != nil {
+		if err := decode(told.in, req.Params.Arguments, &value); err != nil {
 			return failure(err), nil
 		}
 		out, err := do(ctx, req, who(req), value)
@@ -62,22 +61,33 @@ func addCall[In, Out any](s *Server, m *mcp.Server, who callerOf, t tool, do fun
 	})
 }
 
-// describe is what clients are told about a tool. It is made once for each server:
-// the schemas take a while, and every caged agent that starts is served by an
-// *mcp.Server of its own. Nobody changes it.
-func describe[In, Out any](s *Server, t tool) *mcp.Tool {
+// A description is what clients are told about a tool. Nobody changes it.
+type description struct {
+	tool *mcp.Tool
+	in   *jsonschema.Schema
+}
+
+// describe makes a description once for each server: the schemas take a while, and
+// every caged agent that starts is served by an *mcp.Server of its own. The input's
+// goes to the SDK as text, which looks at it anew for each of these and for each call.
+func describe[In, Out any](s *Server, t tool) description {
 	if made, ok := s.made.Load(t.name); ok {
-		return made.(*mcp.Tool)
+		return made.(description)
 	}
-	made, _ := s.made.LoadOrStore(t.name, &mcp.Tool{
+	in := inputSchema[In](t.args)
+	text, err := json.Marshal(in)
+	if err != nil {
+		panic(err) // a mistake in this package that every test meets
+	}
+	made, _ := s.made.LoadOrStore(t.name, description{in: in, tool: &mcp.Tool{
 		Name: t.name, Title: t.title, Description: t.description,
-		InputSchema: inputSchema[In](t.args), OutputSchema: outputSchema[Out](),
+		InputSchema: json.RawMessage(text), OutputSchema: outputSchema[Out](),
 		Annotations: &mcp.ToolAnnotations{
 			Title: t.title, ReadOnlyHint: t.reads, IdempotentHint: t.repeatable || t.reads,
 			DestructiveHint: &t.destroys, OpenWorldHint: new(t.name == "run"),
 		},
-	})
-	return made.(*mcp.Tool)
+	}})
+	return made.(description)
 }
 
 // result is a value as structured content and the same JSON as text.

@@ -30,7 +30,7 @@ type endpoint struct {
 	mcp      *mcp.Server
 	old, new http.Handler // for versions before sessionless and from there on
 
-	lifetime context.Context // ends with the process, or with the server
+	over     context.Context // ends with the process, and every request with it
 	cancel   context.CancelFunc
 	requests sync.WaitGroup // added to under mu, and not once ended
 
@@ -44,8 +44,10 @@ type endpoint struct {
 // later requests are refused. Who may call is the business of what is in front.
 func (s *Server) Endpoint(who agent.Caller) (h http.Handler, end func()) {
 	e := &endpoint{}
-	e.lifetime, e.cancel = context.WithCancel(s.lifetime)
-	e.mcp = s.tools(e.lifetime, func(*mcp.CallToolRequest) agent.Caller { return who })
+	e.over, e.cancel = context.WithCancel(context.Background())
+	calls, cancel := context.WithCancel(s.lifetime) // when the server stops, they are still answered
+	context.AfterFunc(e.over, cancel)
+	e.mcp = s.tools(calls, func(*mcp.CallToolRequest) agent.Caller { return who })
 	serve := func(stateless bool) http.Handler {
 		return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return e.mcp }, &mcp.StreamableHTTPOptions{
 			Stateless: stateless, SessionTimeout: sessionIdle, PropagateRequestCancellation: true, Logger: s.sdkLog(),
@@ -65,7 +67,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer e.done(opens)
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	defer context.AfterFunc(e.lifetime, cancel)()
+	defer context.AfterFunc(e.over, cancel)()
 	r = r.WithContext(ctx)
 	if old {
 		e.old.ServeHTTP(w, r)
@@ -78,8 +80,8 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (e *endpoint) begin(opens bool) (words string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.ended || e.lifetime.Err() != nil {
-		return "the agent has ended, or the server is stopping"
+	if e.ended {
+		return "the agent has ended"
 	}
 	if opens {
 		if e.open()+e.opening >= maxSessions {

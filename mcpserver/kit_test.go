@@ -86,7 +86,7 @@ func newWorld(t testing.TB) *world {
 	w.sup, err = agent.New(t.Context(), agent.Config{
 		Store: w.db, Artifacts: w.files, StateDir: filepath.Join(w.dir, "state"), HostPi: filepath.Join(w.dir, "host"),
 		Path: os.Getenv("PATH"), Pi: filepath.Join(w.dir, "pi", "pi"), Init: first, Provider: "fake", Model: "plain",
-		Limits: agent.DefaultLimits(), Log: log,
+		Limits: agent.DefaultLimits(), Log: log, ChildMCP: true, // for those that call Serve
 	})
 	must(t, err)
 	t.Cleanup(w.sup.Close)

@@ -34,7 +34,7 @@ type Server struct {
 	lifetime context.Context // ends when the server stops; cuts calls short
 	stop     context.CancelFunc
 
-	made sync.Map // the *mcp.Tool of each tool, by name: one for all that serve it
+	made sync.Map // the description of each tool, by name
 }
 
 // New returns a server. It starts nothing.
@@ -64,7 +64,8 @@ func (s *Server) MCP(who agent.Caller) *mcp.Server {
 	return s.tools(s.lifetime, func(*mcp.CallToolRequest) agent.Caller { return who })
 }
 
-// tools makes what the SDK serves. Calls end with lifetime.
+// tools makes what the SDK serves. Calls end with lifetime, which is the server's or
+// ends before it.
 func (s *Server) tools(lifetime context.Context, who callerOf) *mcp.Server {
 	m := mcp.NewServer(&mcp.Implementation{Name: "pi-mcp", Title: "pi-mcp", Version: s.cfg.Version}, &mcp.ServerOptions{
 		Instructions: instructions,
