@@ -11,7 +11,7 @@ import (
 // A Debt is what an agent's target is still to be told: one end of the agent.
 type Debt struct {
 	Child  string
-	Seq    int64  // 1 for the first of the child; given by SaveOwing
+	Seq    int64 // 1 for the first of the child; given by SaveOwing
 	Target string
 	Hold   time.Time // until then only once nobody works for the child any more; zero: no hold
 	Tries  int       // that failed
