@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -193,3 +194,13 @@ func wantArg(t testing.TB, err error, arg, words string) {
 		t.Errorf("not a bad %s with %q: %v", arg, words, err)
 	}
 }
+
+// news reads what is kept of an end.
+func news(t testing.TB, body string) (n told) {
+	t.Helper()
+	must(t, json.Unmarshal([]byte(body), &n))
+	return n
+}
+
+// killPID kills a process of the host.
+func killPID(pid int) error { return syscall.Kill(pid, syscall.SIGKILL) }
