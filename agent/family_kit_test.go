@@ -1,6 +1,8 @@
 package agent_test
 
 import (
+	"crypto/sha256"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,12 +43,19 @@ func (w *world) child(parent string, req ...agent.RunRequest) agent.Info {
 // busy has an agent run until done is called. Nothing of it is in its session.
 func (w *world) busy(id string, last ...map[string]any) (done func()) {
 	w.t.Helper()
+	return w.busyAs(w.who, id, last...)
+}
+
+func (w *world) busyAs(who agent.Caller, id string, last ...map[string]any) (done func()) {
+	w.t.Helper()
 	w.flags++
 	began, end := fmt.Sprintf("began-%d", w.flags), fmt.Sprintf("end-%d", w.flags)
 	if len(last) == 0 {
 		last = []map[string]any{record("agent_settled", "aborted", false)}
 	}
-	w.send(id, act(append([]map[string]any{record("agent_start"), do("touch", "/tmp/"+began), do("wait_file", "/tmp/"+end)}, last...)...))
+	run := append([]map[string]any{record("agent_start"), do("touch", "/tmp/"+began), do("wait_file", "/tmp/"+end)}, last...)
+	_, err := w.sup.Send(w.t.Context(), who, id, act(run...), agent.FollowUp, false)
+	must(w.t, err)
 	tmp := w.files.Paths(id).Tmp
 	path := filepath.Join(tmp, began)
 	eventually(w.t, func() bool { _, err := os.Stat(path); return err == nil }, func() string { return "no run began" })
@@ -204,3 +213,20 @@ func news(t testing.TB, body string) (n told) {
 
 // killPID kills a process of the host.
 func killPID(pid int) error { return syscall.Kill(pid, syscall.SIGKILL) }
+
+// count counts the rows of a table.
+func (w *world) count(table string) (n int) {
+	w.t.Helper()
+	db, err := sql.Open("sqlite", filepath.Join(w.dir, "state", "db"))
+	must(w.t, err)
+	defer db.Close()
+	must(w.t, db.QueryRowContext(w.t.Context(), "select count(*) from "+table).Scan(&n))
+	return n
+}
+
+// byAgent reports whether an agent has made the group of a token.
+func (w *world) byAgent(token string) (bool, error) {
+	sum := sha256.Sum256([]byte(token))
+	g, err := w.db.GroupByToken(w.t.Context(), sum[:])
+	return g.ByAgent, err
+}
