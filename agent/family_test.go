@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 
 	"pi-mcp/agent"
@@ -382,4 +383,47 @@ func TestDescendants(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A rip with descendants and starts of the same agent at once: whichever is first,
+// nothing lives below it afterwards.
+func TestRipAgainstRunBelow(t *testing.T) {
+	w := newWorld(t)
+	for n := range 6 {
+		p := w.run(agent.RunRequest{})
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() { _, _ = w.sup.Run(t.Context(), w.as(p.AgentID), agent.RunRequest{}) })
+		}
+		if n%2 == 0 { // else before any of them
+			eventually(t, func() bool {
+				ids, err := w.db.Descendants(t.Context(), p.AgentID, true)
+				return err == nil && len(ids) > 0
+			},
+				func() string { return "none of them began" })
+		}
+		_, err := w.sup.Rip(t.Context(), w.who, p.AgentID, true)
+		must(t, err)
+		all.Wait()
+		if left, err := w.db.Descendants(t.Context(), p.AgentID, true); err != nil || len(left) > 0 {
+			t.Errorf("below the ripped agent live %v, %v", left, err)
+		}
+	}
+}
+
+// An agent that is stopped starts nothing any more, although its call has come in.
+func TestStoppedStartsNothing(t *testing.T) {
+	w := newWorld(t)
+	p := w.run(agent.RunRequest{})
+	w.rip(p.AgentID)
+	before := w.rows()
+	_, err := w.sup.Run(t.Context(), w.as(p.AgentID), agent.RunRequest{})
+	if e, ok := errors.AsType[*agent.StateError](err); !ok || e.ID != p.AgentID {
+		t.Errorf("run by a ripped agent: %v", err)
+	}
+	if after := w.rows(); after != before {
+		t.Errorf("%d things before, %d after", before, after)
+	}
+	w.resurrect(p.AgentID)
+	w.child(p.AgentID) // the control
 }

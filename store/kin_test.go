@@ -123,8 +123,18 @@ func TestDescendantsAreCounted(t *testing.T) {
 			t.Errorf("both are full, and the nearest is to be named: %v", err)
 		}
 	}
-	if _, err := add(store.Agent{ID: newID(t)}, true, 0); err != nil {
+	orphan := insertLiving(t, db, "g")
+	orphan.Ancestors = []string{newID(t)}
+	if _, err := add(orphan, true, 1); err != nil {
 		t.Errorf("an ancestor that is gone counts nothing: %v", err)
+	}
+	if err := db.Save(t.Context(), stopped(orphan)); err != nil {
+		t.Fatal(err)
+	}
+	for _, parent := range []store.Agent{orphan, {ID: newID(t)}} {
+		if a, err := add(parent, true, many); !errors.Is(err, store.ErrOrphan) {
+			t.Errorf("below one that does not live: %v, %v", a.ID, err)
+		}
 	}
 }
 
@@ -144,4 +154,9 @@ func TestCountsAccounts(t *testing.T) {
 	if diff := cmp.Diff([]int{2, 2, 1, 0}, in); err != nil || all != 4 || diff != "" {
 		t.Errorf("%v, %d in all %s", err, all, diff)
 	}
+}
+
+func stopped(a store.Agent) store.Agent {
+	a.Living, a.State = false, "ripped"
+	return a
 }
