@@ -47,6 +47,35 @@ func BenchmarkExit(b *testing.B) {
 	b.ReportMetric(20, "target-ms")
 }
 
+// BenchmarkCallback is from the settle of a child to the prompt that its idle parent
+// has accepted, at the median. Target: 10 ms. The first moment is taken by the fake pi
+// of the child, right before it writes the settle, the second by that of the parent,
+// as the times of files that they make.
+func BenchmarkCallback(b *testing.B) {
+	w := newWorld(b, func(c *agent.Config) { c.Limits.Callbacks = agent.NoLimit })
+	w.script("takes", map[string]any{"on": map[string]any{"prompt": []any{
+		do("respond", do("data", do("disposition", "started"))), do("touch", "/tmp/accepted"), do("default", true),
+	}}})
+	p := w.run(agent.RunRequest{Model: "takes"})
+	c := w.child(p.AgentID)
+	settle, accepted := filepath.Join(w.files.Paths(c.AgentID).Tmp, "settle"), filepath.Join(w.files.Paths(p.AgentID).Tmp, "accepted")
+	var took []time.Duration
+	var n int64
+	for b.Loop() {
+		n++
+		w.send(c.AgentID, act(record("agent_start"), do("touch", "/tmp/settle"), record("agent_settled", "aborted", false)))
+		eventually(b, func() bool { return w.callback(c.AgentID).NotifiedSeq == n }, func() string { return "it was never told" })
+		w.untilState(p.AgentID, agent.Idle)
+		began, err := os.Stat(settle)
+		must(b, err)
+		ended, err := os.Stat(accepted)
+		must(b, err)
+		took = append(took, ended.ModTime().Sub(began.ModTime()))
+	}
+	b.ReportMetric(ms(median(took)), "callback-ms")
+	b.ReportMetric(10, "target-ms")
+}
+
 // BenchmarkList is the newest 200 of 10,000 agents, in store and domain. Target:
 // 5 ms.
 func BenchmarkList(b *testing.B) {

@@ -132,7 +132,7 @@ func (a *liveAgent) notified(debts []store.Debt) {
 		return
 	}
 	now := time.Now()
-	err := a.sup.store(func(ctx context.Context) error { return a.sup.cfg.Store.Notified(ctx, debts, now) })
+	err := a.sup.store(func(ctx context.Context) error { return a.sup.cfg.Store.Notified(ctx, debts, now, a.sup.bound()) })
 	if err != nil {
 		a.sup.cfg.Log.Warn("cannot note what an agent was told", "agent", a.id, "err", err)
 	}

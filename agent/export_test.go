@@ -6,3 +6,20 @@ func (s *Supervisor) Waiting() int {
 	defer s.waiters.mu.Unlock()
 	return len(s.waiters.by)
 }
+
+// Cover begins a wait of an agent for others, as the wait tool does.
+func Cover(s *Supervisor, id string, ids []string) {
+	inLoop(s, id, func(a *liveAgent) { a.cover(ids) })
+}
+
+// Uncover ends it. taken are, by agent, the last ends that it has returned.
+func Uncover(s *Supervisor, id string, ids []string, taken map[string]int64) {
+	inLoop(s, id, func(a *liveAgent) { a.uncover(ids, taken) })
+}
+
+// inLoop returns once f has run in the loop of a live agent.
+func inLoop(s *Supervisor, id string, f func(*liveAgent)) {
+	a, done := s.find(id), make(chan struct{})
+	a.tell(func() { f(a); close(done) })
+	<-done
+}

@@ -58,6 +58,7 @@ type world struct {
 	files *artifacts.Store
 	who   agent.Caller
 	cfg   agent.Config
+	flags int // of busy so far
 }
 
 // newWorld makes a world of its own. Settings change its configuration.

@@ -186,6 +186,9 @@ func (s *Supervisor) insert(ctx context.Context, row store.Agent) error {
 	ctx, cancel := s.writing()
 	defer cancel()
 	err := s.cfg.Store.Insert(ctx, row, s.cfg.Limits.Descendants)
+	if errors.Is(err, store.ErrOrphan) {
+		return &StateError{ID: row.Parent, State: Exited, Remedy: "it was stopped before the new agent began, and starts none any more"}
+	}
 	if full, ok := errors.AsType[*store.FullError](err); ok {
 		return &LimitError{Name: "max-descendants", Value: s.cfg.Limits.Descendants,
 			Remedy: "agent " + full.ID + " has started that many over its life, with those that they started; go on with the ones there are"}

@@ -186,6 +186,7 @@ func (a *liveAgent) answered(r pirpc.Response, mode Mode, seen runs) (SendResult
 func (a *liveAgent) moveIfLive(e Event) {
 	if a.state == Active {
 		a.move(e)
+		a.reclaim()
 	}
 }
 

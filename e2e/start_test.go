@@ -112,7 +112,6 @@ func TestF42BadFlags(t *testing.T) {
 		{args: []string{"--network", "a/b"}, says: []string{"--network", "a/b"}},
 		{args: []string{"--egress-allow", "10.0.0.7"}, says: []string{"--egress-allow", "10.0.0.7", "ADDRESS:PORT"}},
 		{args: []string{"--agent-scope", "all"}, says: []string{"--agent-scope", "all", "descendants or group"}},
-		"child-mcp": "off",
 		{args: []string{"--log-level", "loud"}, says: []string{"--log-level", "loud"}},
 		{args: []string{"--db", file + "/db"}, says: []string{"--db", file + "/db"}},
 		{args: []string{"--db", "/proc/pi-mcp/db"}, says: []string{"--db", "/proc/pi-mcp"}},

@@ -138,7 +138,7 @@ func TestEndpointCallEndsWithAgent(t *testing.T) {
 				ended <- err
 			}()
 			w.rows(2)
-			_, err := w.sup.Rip(t.Context(), w.who, a.id)
+			_, err := w.sup.Rip(t.Context(), w.who, a.id, false)
 			must(t, err)
 			if rows, _, err := w.db.List(t.Context(), store.Query{Group: w.who.Group}); len(rows) != 1 || err != nil {
 				t.Errorf("after the rip there are %d agents (%v)", len(rows), err)

@@ -11,7 +11,7 @@ import (
 // A Debt is what an agent's target is still to be told: one end of the agent.
 type Debt struct {
 	Child  string
-	Seq    int64  // 1 for the first of the child; given by SaveOwing
+	Seq    int64 // 1 for the first of the child; given by SaveOwing
 	Target string
 	Hold   time.Time // until then only once nobody works for the child any more; zero: no hold
 	Tries  int       // that failed
@@ -88,13 +88,14 @@ func until(t time.Time) int64 {
 }
 
 // deliverable are the conditions of a debt that may be told now: it is due, its child
-// has not told too much, and nobody works for a child whose debt is held. An agent
+// will not have told too much with those before it, and nobody works for a child whose debt is held. An agent
 // works for another if it will call that one back and is in one of the states, or
 // has not been heard yet.
 const deliverable = `
 		from debts d
 		where d.due <= ?1
-			and not exists (select 1 from callbacks c where c.child = d.child and c.unasked >= ?2)
+			and (select count(*) from debts e where e.child = d.child and e.seq < d.seq)
+				+ coalesce((select unasked from callbacks c where c.child = d.child), 0) < ?2
 			and (d.hold <= ?1
 				or not exists (select 1 from agents p where p.id = d.child and p.living = 1)
 				or not (exists (select 1 from agents p where p.id = d.child and p.state in (select value from json_each(?3)))
@@ -212,18 +213,20 @@ func (d *DB) Postpone(ctx context.Context, debts []Debt, due time.Time, why stri
 	return nil
 }
 
-// Notified takes away debts that have arrived.
-func (d *DB) Notified(ctx context.Context, debts []Debt, at time.Time) error {
+// Notified takes away debts that have arrived. What is left of a child that has
+// reached the bound by that is held, and its callback says so.
+func (d *DB) Notified(ctx context.Context, debts []Debt, at time.Time, b Bound) error {
 	const gone = `
 		delete from debts
 		where child = ? and seq = ?`
 	const told = `
 		update callbacks
-		set notified_seq = max(notified_seq, ?), notified_at = ?, error = null, unasked = unasked + ?
-		where child = ?`
+		set notified_seq = max(notified_seq, ?1), notified_at = ?2, unasked = unasked + ?3,
+			error = case when unasked + ?3 >= ?4 and exists (select 1 from debts where child = ?6) then ?5 end
+		where child = ?6`
 	err := d.change(ctx, func(tx *sql.Tx) error {
-		for _, b := range debts {
-			res, err := tx.ExecContext(ctx, gone, b.Child, b.Seq)
+		for _, debt := range debts {
+			res, err := tx.ExecContext(ctx, gone, debt.Child, debt.Seq)
 			if err != nil {
 				return err
 			}
@@ -231,7 +234,8 @@ func (d *DB) Notified(ctx context.Context, debts []Debt, at time.Time) error {
 			if err != nil {
 				return err
 			}
-			if _, err := tx.ExecContext(ctx, told, b.Seq, at.UnixMilli(), n, b.Child); err != nil {
+			_, err = tx.ExecContext(ctx, told, debt.Seq, at.UnixMilli(), n, b.Most, b.Held, debt.Child)
+			if err != nil {
 				return err
 			}
 		}

@@ -13,14 +13,19 @@ type FullError struct{ ID string }
 
 func (e *FullError) Error() string { return "agent " + e.ID + " has had all its descendants" }
 
+// ErrOrphan says that the parent of a new row does not live any more.
+var ErrOrphan = errors.New("its parent does not live")
+
 // Insert adds a row and counts it with each of its ancestors, which may have had at
 // most most descendants by then; otherwise the error is a *FullError. An ancestor
-// that is gone counts nothing. An id that is taken is an error.
+// that is gone counts nothing, but the parent must live: the error is ErrOrphan. So
+// once an agent is stopped nothing new appears below it. An id that is taken is an
+// error.
 func (d *DB) Insert(ctx context.Context, a Agent, most int64) error {
 	a.Owner = d.ownerOf(a)
 	err := d.change(ctx, func(tx *sql.Tx) error {
 		if len(a.Ancestors) > 0 {
-			if err := countDescendant(ctx, tx, a.Ancestors, most); err != nil {
+			if err := countDescendant(ctx, tx, &a, most); err != nil {
 				return err
 			}
 		}
@@ -33,7 +38,11 @@ func (d *DB) Insert(ctx context.Context, a Agent, most int64) error {
 	return nil
 }
 
-func countDescendant(ctx context.Context, tx *sql.Tx, ancestors []string, most int64) error {
+func countDescendant(ctx context.Context, tx *sql.Tx, a *Agent, most int64) error {
+	const alive = `
+		select 1
+		from agents
+		where id = ? and living = 1`
 	const full = `
 		select id
 		from agents
@@ -44,15 +53,23 @@ func countDescendant(ctx context.Context, tx *sql.Tx, ancestors []string, most i
 		update agents
 		set descendants = descendants + 1
 		where id in (select value from json_each(?))`
+	var there bool
+	err := tx.QueryRowContext(ctx, alive, a.Parent).Scan(&there)
+	if errors.Is(err, sql.ErrNoRows) {
+		return ErrOrphan
+	}
+	if err != nil {
+		return err
+	}
 	var id string
-	err := tx.QueryRowContext(ctx, full, list{&ancestors}, most).Scan(&id)
+	err = tx.QueryRowContext(ctx, full, list{&a.Ancestors}, most).Scan(&id)
 	switch {
 	case err == nil:
 		return &FullError{id}
 	case !errors.Is(err, sql.ErrNoRows):
 		return err
 	}
-	_, err = tx.ExecContext(ctx, count, list{&ancestors})
+	_, err = tx.ExecContext(ctx, count, list{&a.Ancestors})
 	return err
 }
 

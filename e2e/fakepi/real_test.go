@@ -34,7 +34,7 @@ func talk(p *process) (shapes []string) {
 	p.until("agent_settled")
 	p.prompt("two", "followUp")
 	p.until("agent_settled")
-	for _, command := range []string{"get_session_stats", "get_last_assistant_text", "set_auto_retry", "steer"} {
+	for _, command := range []string{"get_session_stats", "get_last_assistant_text", "set_auto_retry", "steer", "follow_up"} {
 		p.call(command, map[string]any{"message": "later", "enabled": true}, nil)
 	}
 	p.prompt("three", "followUp")
