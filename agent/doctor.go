@@ -9,6 +9,7 @@ import (
 
 	"pi-mcp/agent/pi"
 	"pi-mcp/cage"
+	"pi-mcp/cage/landlock"
 )
 
 // A Finding is one thing that Doctor looked at.
@@ -32,6 +33,7 @@ func Doctor(ctx context.Context, cfg Config) []Finding {
 	d := doctor{ctx: ctx, cfg: cfg}
 	defer d.tools.close()
 	d.user()
+	d.landlock()
 	bwrap, ok := d.bubblewrap()
 	if !ok || !d.cages(bwrap) {
 		return d.found
@@ -66,6 +68,15 @@ func (d *doctor) user() {
 		return
 	}
 	d.say("user", fine, "uid %d", os.Geteuid())
+}
+
+// landlock is used for agents in the host's network only.
+func (d *doctor) landlock() {
+	if abi := landlock.ABI(); abi >= landlock.Least {
+		d.say("landlock", fine, "ABI %d", abi)
+		return
+	}
+	d.say("landlock", warning, "not available in this kernel: agents with the network policy host have one wall less")
 }
 
 func (d *doctor) bubblewrap() (*cage.Bwrap, bool) {

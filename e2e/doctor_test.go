@@ -16,7 +16,7 @@ func TestDoctor(t *testing.T) {
 	if code != 0 || strings.Contains(out, "error") {
 		t.Errorf("exit code %d\n%s%s", code, out, errs)
 	}
-	for _, part := range []string{"bubblewrap", "pi in a cage", "1.6.0", "provider scripted is ready"} {
+	for _, part := range []string{"landlock", "bubblewrap", "pi in a cage", "1.6.0", "provider scripted is ready"} {
 		has(t, "doctor", out, part)
 	}
 	out, _, code = w.start([]string{"PI_MCP_PROVIDER=nobody"}, "doctor", "--json")
