@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"pi-mcp/scripted"
 )
 
 // On a machine where agents run, the doctor finds nothing broken; where something
@@ -37,5 +39,25 @@ func TestDoctor(t *testing.T) {
 			t.Errorf("%s: exit code %d\n%s%s", env, code, out, errs)
 		}
 		has(t, env, out, "error", what)
+	}
+}
+
+// The doctor is for showing around: neither a key nor a token is in what it says.
+func TestDoctorTellsNoSecret(t *testing.T) {
+	t.Parallel()
+	w, _ := newReal(t)
+	key, token, decoy := secret(), secret(), secret()
+	w.hostPi("auth.json", logins(map[string]string{scripted.Provider: key}))
+	for _, args := range [][]string{{"doctor"}, {"doctor", "--json"}} {
+		out, errs, code := w.start([]string{"PI_MCP_ACCESS_TOKEN=" + token, "MY_API_KEY=" + decoy, "PI_MCP_LOG_LEVEL=debug"}, args...)
+		if code != 0 {
+			t.Errorf("%v: exit code %d\n%s%s", args, code, out, errs)
+		}
+		has(t, "the control: the credentials were looked at", out, "provider "+scripted.Provider+" is ready")
+		for what, word := range map[string]string{"key": key, "token": token, "decoy": decoy} {
+			if strings.Contains(out+errs, word) {
+				t.Errorf("%v: the %s is in what it says", args, what)
+			}
+		}
 	}
 }
