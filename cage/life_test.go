@@ -187,12 +187,15 @@ func TestServerKilledOneWay(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			t.Cleanup(func() { server.Process.Kill() })
 			var pid, monitor int
 			if _, err := fmt.Fscanf(out, "begins\n%d up\n", &monitor); err != nil {
 				t.Fatal(err)
 			}
-			for _, p := range processes(t, "sleep\x00"+sleep) {
-				pid = p
+			for pid == 0 { // until the shell has become it
+				for _, p := range processes(t, "sleep\x00"+sleep) {
+					pid = p
+				}
 			}
 			first := parent(t, pid)
 			if tc.deaf {

@@ -118,7 +118,7 @@ func TestWallLetsThrough(t *testing.T) {
 		"exec 3>W/gone && rm W/gone && echo x >/proc/self/fd/3",
 		tool(t, "script") + " -qec 'stty -a </dev/tty && echo x >/dev/tty && test -t 0' /dev/null",
 		"sleep 5 & kill $! && ! wait $!",
-		"cat /proc/1/cmdline /proc/net/tcp /etc/passwd",
+		"head -n 1 /proc/1/cmdline /proc/net/tcp /etc/passwd",
 	} {
 		root := tree(t, "w/f", "w/ro/f", "w/pinned/no/f", "agent/tmp/", "agent/home/", "agent/session")
 		spec := cage.Spec{
