@@ -10,6 +10,7 @@ import (
 
 	"pi-mcp/agent/pi"
 	"pi-mcp/cage"
+	"pi-mcp/cage/landlock"
 )
 
 // A Finding is one thing that Doctor looked at.
@@ -37,6 +38,7 @@ func Doctor(ctx context.Context, cfg Config) []Finding {
 	if !d.limits() {
 		return d.found
 	}
+	d.landlock()
 	bwrap, ok := d.bubblewrap()
 	if !ok || !d.cages(bwrap) {
 		return d.found
@@ -93,6 +95,15 @@ func (d *doctor) limits() bool {
 	}
 	d.say("limits", fine, "%s", said)
 	return true
+}
+
+// landlock is used for agents in the host's network only.
+func (d *doctor) landlock() {
+	if abi := landlock.ABI(); abi >= landlock.Least {
+		d.say("landlock", fine, "ABI %d", abi)
+		return
+	}
+	d.say("landlock", warning, "not available in this kernel: agents with the network policy host have one wall less")
 }
 
 func (d *doctor) bubblewrap() (*cage.Bwrap, bool) {

@@ -197,12 +197,6 @@ func TestWaitForTheEnd(t *testing.T) {
 	w.empty()
 }
 
-func (w *world) rip(id string) {
-	w.t.Helper()
-	_, err := w.sup.Rip(w.t.Context(), w.who, id, false)
-	must(w.t, err)
-}
-
 // A stopped agent satisfies only for as long as it is: one that lives again by the
 // time that the other is done is waited for, too. One that is removed meanwhile is
 // shown so.

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pi-mcp/cage/cgroup"
+	"pi-mcp/cage/landlock"
 )
 
 // A Config says how cages are made.
@@ -42,6 +43,7 @@ type Bwrap struct {
 	program  *program
 	births   births
 	gate     gate
+	landlock int // the kernel's version of it; 0: none
 
 	// calls leads to the one thread that starts every cage. The kernel kills a
 	// cage when the thread that started it ends, not the process, and the Go
@@ -88,7 +90,8 @@ func Open(c Config) (*Bwrap, error) {
 	}
 	b := &Bwrap{
 		path: path, features: f, void: void, program: program, births: births,
-		calls: make(chan func()), procs: make(map[*Proc]struct{}),
+		landlock: landlock.ABI(),
+		calls:    make(chan func()), procs: make(map[*Proc]struct{}),
 	}
 	go spawner(b.calls)
 	return b, nil

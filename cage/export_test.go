@@ -11,3 +11,6 @@ func StartTime(t *testing.T, pid int) uint64 {
 	}
 	return start
 }
+
+// WithoutLandlock has b make cages as on a kernel that has no Landlock.
+func WithoutLandlock(b *Bwrap) { b.landlock = 0 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -77,7 +78,8 @@ func TestInitIsHidden(t *testing.T) {
 	}
 }
 
-// TestInitSignals: no signal that an agent can send, plain or queued, ends pid 1.
+// TestInitSignals: no signal that an agent can send, plain or queued, ends pid 1. Another
+// process they end.
 func TestInitSignals(t *testing.T) {
 	t.Parallel()
 	kill := tool(t, "kill")
@@ -87,6 +89,7 @@ func TestInitSignals(t *testing.T) {
 	if got != "alive" {
 		t.Errorf("got %q", got)
 	}
+	output(t, open(t), cage.Spec{}, `for s in 1 6 9 11 15; do sleep 60 & `+kill+` -$s $!; ! wait $! || exit 1; done`)
 }
 
 // TestProgramSignals: the program has every signal at its default. No shell stands
@@ -106,7 +109,10 @@ func TestProgramSignals(t *testing.T) {
 // TestKillAll: an agent that kills everything it can kills only what it started.
 func TestKillAll(t *testing.T) {
 	t.Parallel()
-	r := shell(t, open(t), cage.Spec{}, "sleep "+marker(20)+" & kill -9 -1; exit 0")
+	r := shell(t, open(t), cage.Spec{}, "sleep "+marker(20)+" & kill -0 $! && echo up; kill -9 -1; exit 0")
+	if string(r.Stdout) != "up\n" {
+		t.Errorf("control: nothing else was running: %s", r.Stderr)
+	}
 	if r.Exit != (cage.Exit{}) && r.Exit != (cage.Exit{Code: 137, Signal: "SIGKILL"}) {
 		t.Errorf("exit %+v", r.Exit)
 	}
@@ -115,14 +121,36 @@ func TestKillAll(t *testing.T) {
 	}
 }
 
-// TestOrphans: processes that lose their parent are collected.
+// TestOrphans: processes that lose their parent are collected. Where pid 1 is a program
+// that does not expect any, they stay.
 func TestOrphans(t *testing.T) {
 	t.Parallel()
-	got := output(t, open(t), cage.Spec{}, `
-		for i in $(seq 200); do (true & true); done
-		n=1; while [ $n != 0 ]; do n=$(grep -l '^[0-9]* (.*) Z' /proc/[0-9]*/stat 2>/dev/null | wc -l); done; echo none`)
-	if got != "none" {
+	const (
+		orphans = "for i in $(seq 200); do (true & exec true); done; n=1; " // a shell could collect its child
+		zombies = `n=$(grep -l '^[0-9]* (.*) Z' /proc/[0-9]*/stat 2>/dev/null | wc -l)`
+	)
+	if got := output(t, open(t), cage.Spec{}, orphans+"while [ $n != 0 ]; do "+zombies+"; done; echo none"); got != "none" {
 		t.Errorf("got %q", got)
+	}
+	control := exec.Command(tool(t, "bwrap"), "--unshare-pid", "--as-pid-1", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev",
+		"/bin/sh", "-c", "("+orphans+"while [ $n -lt 200 ]; do "+zombies+"; done; echo many) & exec cat")
+	in, err := control.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := control.StdoutPipe()
+	if err == nil {
+		err = control.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := readLine(t, out); got != "many" {
+		t.Errorf("control: %s", got)
+	}
+	in.Close()
+	if err := control.Wait(); err != nil {
+		t.Errorf("control: %v", err)
 	}
 }
 

@@ -161,6 +161,75 @@ func TestF11ServerKilled(t *testing.T) {
 	gone(t, fds)
 }
 
+// TestServerKilledOneWay: each of the two things that end a cage with its server is
+// enough. With neither, the cage stays.
+func TestServerKilledOneWay(t *testing.T) {
+	t.Parallel()
+	unbound := stub(t, help(t), `f=$(mktemp) && tr '\0' '\n' <&3 | grep -vxe --die-with-parent | tr '\n' '\0' >$f && exec 3<$f && rm $f && exec `+tool(t, "bwrap")+` "$@"`)
+	for n, tc := range []struct {
+		name          string
+		unbound, deaf bool // bubblewrap does not die with its parent; pid 1 does not see the socket's end
+	}{{"both", false, false}, {"the socket", true, false}, {"bubblewrap", false, true}, {"neither", true, true}} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			bwrap := tool(t, "bwrap")
+			if tc.unbound {
+				bwrap = unbound
+			}
+			sleep := marker(40 + n)
+			server := exec.Command(os.Args[0], "/bin/sh", "-c", "echo up; exec sleep "+sleep)
+			server.Env = append(os.Environ(), serverVar+"="+t.TempDir(), initVar+"="+initProgram, bwrapVar+"="+bwrap)
+			server.Stderr = os.Stderr
+			out, err := server.StdoutPipe()
+			if err == nil {
+				err = server.Start()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { server.Process.Kill() })
+			var pid, monitor int
+			if _, err := fmt.Fscanf(out, "begins\n%d up\n", &monitor); err != nil {
+				t.Fatal(err)
+			}
+			for pid == 0 { // until the shell has become it
+				for _, p := range processes(t, "sleep\x00"+sleep) {
+					pid = p
+				}
+			}
+			first := parent(t, pid)
+			if tc.deaf {
+				unix.Kill(first, unix.SIGSTOP)
+			}
+			fds, monitors := pidfds(t, []int{pid, first}), pidfds(t, []int{monitor})
+			server.Process.Kill()
+			server.Wait()
+			gone(t, monitors)
+			if tc.unbound && tc.deaf {
+				if !running(t, pid) {
+					t.Error("it ends without either")
+				}
+				unix.Kill(first, unix.SIGKILL)
+			}
+			gone(t, fds)
+		})
+	}
+}
+
+// parent returns the pid of a process's parent.
+func parent(t *testing.T, pid int) (ppid int) {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	if _, err := fmt.Sscanf(rest[2:], "%d", &ppid); err != nil {
+		t.Fatal(err)
+	}
+	return ppid
+}
+
 func TestClose(t *testing.T) {
 	b := open(t)
 	sleep := marker(5)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"runtime"
 	"strconv"
 	"strings"
@@ -119,11 +120,11 @@ func TestKill(t *testing.T) {
 }
 
 // TestF12Threads: cages started from threads that end stay alive, and can be told
-// apart from ones that do not answer.
+// apart from ones that do not answer. A plain bubblewrap is killed.
 func TestF12Threads(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	procs := make([]*cage.Proc, 20)
+	procs := make([]*cage.Proc, 40)
 	var starters sync.WaitGroup
 	for i := range procs {
 		starters.Go(func() {
@@ -148,6 +149,44 @@ func TestF12Threads(t *testing.T) {
 		p.Out.Close()
 		p.Stderr.Close()
 	}
+	if err := fromThread(t, exec.Command(tool(t, "bwrap"), "--die-with-parent", "--ro-bind", "/", "/", "/bin/sh", "-c", "echo up; exec cat")); err == nil {
+		t.Error("control: a plain bubblewrap outlives the thread that started it")
+	}
+}
+
+// fromThread starts a command from a thread that ends once the command has printed a
+// line, and returns how it then ends. Its input stays open.
+func fromThread(t *testing.T, cmd *exec.Cmd) error {
+	t.Helper()
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := make(chan error)
+	var begin func()
+	begin = func() {
+		runtime.LockOSThread()
+		if unix.Gettid() == os.Getpid() { // this one does not end
+			go begin()
+			<-t.Context().Done()
+			return
+		}
+		err := cmd.Start()
+		if err == nil {
+			_, err = bufio.NewReader(out).ReadString('\n')
+		}
+		begun <- err
+	}
+	go begin()
+	if err := <-begun; err != nil {
+		t.Fatal(err)
+	}
+	return cmd.Wait()
 }
 
 // churn makes the runtime end n threads.

@@ -30,6 +30,24 @@ func TestRootIsFixed(t *testing.T) {
 	}
 }
 
+// TestFull: what a program fills beside the host's files ends at its size.
+func TestFull(t *testing.T) {
+	t.Parallel()
+	b, root := open(t), tree(t, "w/")
+	spec := cage.Spec{Grants: resolve(t, cage.Grants{Write: []string{root + "/w"}})}
+	const fill = "head -c 68157440 /dev/zero >" // 65 MiB
+	r := shell(t, b, spec, fill+"/dev/shm/f; stat -c %s /dev/shm/f")
+	if !strings.Contains(string(r.Stderr), "No space left") || string(r.Stdout) != "67108864\n" {
+		t.Errorf("it has %s bytes: %s", r.Stdout, r.Stderr)
+	}
+	output(t, b, spec, fill+root+"/w/f") // control
+	for _, dir := range []string{"/", "/run", "/dev"} {
+		if r := shell(t, b, spec, fill+dir+"/f"); !strings.Contains(string(r.Stderr), "Read-only file system") {
+			t.Errorf("%s: exit %d: %s", dir, r.Exit.Code, r.Stderr)
+		}
+	}
+}
+
 // TestCapabilities: as root, a cage that keeps its capabilities unmounts a mask.
 func TestCapabilities(t *testing.T) {
 	t.Parallel()

@@ -62,6 +62,27 @@ func TestRunCancelled(t *testing.T) {
 	}
 }
 
+// TestRunEnds: what would run for ever ends with the context.
+func TestRunEnds(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	busy, ended := marker(9), make(chan error)
+	go func() {
+		_, err := b.Run(ctx, cage.Spec{Env: env}, []string{"/bin/sh", "-c", ": " + busy + "; while :; do :; done"}, cage.Limits{})
+		ended <- err
+	}()
+	for len(processes(t, busy)) == 0 { // control: it runs
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	if left := processes(t, busy); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
 func TestRunCage(t *testing.T) {
 	b := open(t)
 	_, err := b.Run(t.Context(), cage.Spec{Dir: "/none"}, []string{"/bin/true"}, cage.Limits{})

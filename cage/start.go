@@ -60,6 +60,9 @@ func (b *Bwrap) launch(ctx context.Context, spec Spec, argv []string, s streams)
 	}
 	closeAll(s.theirs[:]) // or what bubblewrap says would have no end
 	a.order = spec.order(argv, a.checks)
+	if spec.Network {
+		a.order.Wall = plan.wall(b.landlock)
+	}
 	if err := b.begin(ctx, a); err != nil {
 		said, _ := io.ReadAll(io.LimitReader(s.ours[2], maxReason))
 		return nil, unmade(err, string(said))

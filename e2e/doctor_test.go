@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"pi-mcp/cage/cgroup"
+	"pi-mcp/scripted"
 )
 
 // On a machine where agents run, the doctor finds nothing broken; where something
@@ -18,7 +19,7 @@ func TestDoctor(t *testing.T) {
 	if code != 0 || strings.Contains(out, "error") {
 		t.Errorf("exit code %d\n%s%s", code, out, errs)
 	}
-	for _, part := range []string{"bubblewrap", "pi in a cage", "1.6.0", "provider scripted is ready"} {
+	for _, part := range []string{"landlock", "bubblewrap", "pi in a cage", "1.6.0", "provider scripted is ready"} {
 		has(t, "doctor", out, part)
 	}
 	out, _, code = w.start([]string{"PI_MCP_PROVIDER=nobody"}, "doctor", "--json")
@@ -61,6 +62,26 @@ func TestDoctorLimits(t *testing.T) {
 		out, errs, code := w.start([]string{env}, "doctor")
 		if code != 0 || !strings.Contains(out, want) || strings.Contains(out, "are not set") != none {
 			t.Errorf("%s: exit code %d\n%s%s", env, code, out, errs)
+		}
+	}
+}
+
+// The doctor is for showing around: neither a key nor a token is in what it says.
+func TestDoctorTellsNoSecret(t *testing.T) {
+	t.Parallel()
+	w, _ := newReal(t)
+	key, token, decoy := secret(), secret(), secret()
+	w.hostPi("auth.json", logins(map[string]string{scripted.Provider: key}))
+	for _, args := range [][]string{{"doctor"}, {"doctor", "--json"}} {
+		out, errs, code := w.start([]string{"PI_MCP_ACCESS_TOKEN=" + token, "MY_API_KEY=" + decoy, "PI_MCP_LOG_LEVEL=debug"}, args...)
+		if code != 0 {
+			t.Errorf("%v: exit code %d\n%s%s", args, code, out, errs)
+		}
+		has(t, "the control: the credentials were looked at", out, "provider "+scripted.Provider+" is ready")
+		for what, word := range map[string]string{"key": key, "token": token, "decoy": decoy} {
+			if strings.Contains(out+errs, word) {
+				t.Errorf("%v: the %s is in what it says", args, what)
+			}
 		}
 	}
 }

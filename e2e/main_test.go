@@ -23,6 +23,9 @@ var programs struct {
 // the tests; how long something takes is not what they are about.
 const patience = 2 * time.Minute
 
+// programsVar names a directory that holds them already, for a user who cannot build.
+const programsVar = "E2E_TEST_PROGRAMS"
+
 func TestMain(m *testing.M) {
 	// A Go process that blocks in a system call at the wrong moment can freeze for
 	// a minute when no timer is pending.
@@ -61,11 +64,16 @@ func role(args []string) bool {
 }
 
 func testMain(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "pi-mcp-e2e-")
-	if err == nil {
-		defer os.RemoveAll(dir)
-		err = build(dir)
+	dir, err := os.Getenv(programsVar), error(nil)
+	if dir == "" {
+		dir, err = os.MkdirTemp("", "pi-mcp-e2e-")
+		if err == nil {
+			defer os.RemoveAll(dir)
+			err = build(dir)
+		}
 	}
+	programs.dir, programs.piMCP = dir, filepath.Join(dir, "pi-mcp")
+	programs.fakePi, programs.probe = filepath.Join(dir, "fakepi"), filepath.Join(dir, "probe")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -81,12 +89,10 @@ func testMain(m *testing.M) int {
 
 // build makes the programs as they are released: without cgo.
 func build(dir string) error {
-	programs.dir, programs.piMCP, programs.fakePi = dir, filepath.Join(dir, "pi-mcp"), filepath.Join(dir, "fakepi")
-	programs.probe = filepath.Join(dir, "probe")
 	return errors.Join(
-		goBuild(programs.piMCP, "../cmd/pi-mcp"),
-		goBuild(programs.fakePi, "./fakepi"),
-		goBuild(programs.probe, "./probe"),
+		goBuild(filepath.Join(dir, "pi-mcp"), "../cmd/pi-mcp"),
+		goBuild(filepath.Join(dir, "fakepi"), "./fakepi"),
+		goBuild(filepath.Join(dir, "probe"), "./probe"),
 	)
 }
 

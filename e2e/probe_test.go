@@ -24,7 +24,7 @@ func TestProbes(t *testing.T) {
 	t.Parallel()
 	users := []int{os.Getuid()}
 	if users[0] == 0 {
-		users = append(users, 65534)
+		users = append(users, ordinary)
 	}
 	var last probed
 	for _, uid := range users {
@@ -34,7 +34,8 @@ func TestProbes(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	page := probesPage(last.Cage)
+	rows, _ := outsideRows(t)
+	page := append(probesPage(last.Cage), outsidePage(rows)...)
 	if *updateProbes {
 		must(t, os.WriteFile("../doc/probes.md", page, 0o644))
 	}

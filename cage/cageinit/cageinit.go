@@ -56,6 +56,7 @@ type Order struct {
 	Listen []string // TCP addresses
 	Checks []Check
 	Limits Limits
+	Wall   Wall
 }
 
 // Limits are those of the program and of each process it starts. Zero means that

@@ -27,17 +27,26 @@ func start(o Order) (pid int, err error) {
 	if err := o.Limits.apply(); err != nil {
 		return 0, err
 	}
+	if err := o.Wall.around(func() error { pid, err = o.execute(); return err }); err != nil {
+		return 0, err
+	}
+	for fd := range 2 {
+		if err := unix.Dup3(int(null.Fd()), fd, 0); err != nil {
+			return 0, err
+		}
+	}
+	return pid, nil
+}
+
+// execute starts the program as the calling thread's child, which is what that is:
+// behind a wall or not.
+func (o Order) execute() (pid int, err error) {
 	pid, err = syscall.ForkExec(string(o.Argv[0]), plain(o.Argv), &syscall.ProcAttr{
 		Dir: string(o.Dir), Env: plain(o.Env), Files: []uintptr{0, 1, 2},
 		Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
 		return 0, fmt.Errorf("cannot execute %s: %w", o.Argv[0], err)
-	}
-	for fd := range 2 {
-		if err := unix.Dup3(int(null.Fd()), fd, 0); err != nil {
-			return 0, err
-		}
 	}
 	return pid, nil
 }
@@ -86,8 +95,8 @@ func (l Limits) apply() error {
 	return nil
 }
 
-// spare is more threads than this process ever uses at once: one waits for children,
-// one for the server, one is the runtime's own.
+// spare is more threads than this process ever uses: one waits for children, one for
+// the server, one is the runtime's own, and one may have ended behind a wall.
 const spare = 8
 
 // threads has the runtime make n threads and keep them. Later an agent may have used
