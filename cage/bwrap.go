@@ -159,7 +159,14 @@ func makeVoid(dir string) (string, error) {
 
 // Missing returns the options that this bubblewrap lacks and that would make its
 // cages stronger, for a report.
-func (b *Bwrap) Missing() []string { return b.features.missing(wanted[:]) }
+func (b *Bwrap) Missing() (all []Lack) {
+	for _, w := range wanted {
+		if !b.features[w.Option] {
+			all = append(all, w)
+		}
+	}
+	return all
+}
 
 // spawner runs calls on one thread until calls is closed.
 func spawner(calls <-chan func()) {

@@ -19,8 +19,8 @@ func debian12(kinds map[string]bool) host {
 	for _, name := range needed {
 		all[name] = true
 	}
-	for _, name := range wanted {
-		all[name] = true
+	for _, lack := range wanted {
+		all[lack.Option] = true
 	}
 	return host{
 		features: all, uid: 1001, gid: 1002, void: "/state/void", program: "/bin/pi-mcp",

@@ -143,15 +143,20 @@ func config(ctx context.Context, cmd *cli.Command, log *slog.Logger) (agent.Conf
 		RefreshPause: cmd.Value("refresh-pause").(time.Duration),
 		Handshake:    max(cmd.Value("handshake").(time.Duration), 1),
 		Grace:        max(cmd.Value("grace").(time.Duration), 1), // zero would be the default
-		Limits: agent.Limits{
-			Agents:      cmd.Value("max-agents").(int64),
-			GroupAgents: cmd.Value("max-group-agents").(int64),
-			Message:     cmd.Value("max-message").(int64),
-			Stdout:      cmd.Value("max-stdout").(int64),
-			Stderr:      cmd.Value("max-stderr").(int64),
-			Processes:   cmd.Value("max-processes").(int64),
-			FileSize:    cmd.Value("max-file-size").(int64),
-		},
-		Log: log,
+		Limits:       limits(cmd),
+		Log:          log,
 	}, nil
+}
+
+// limits are those of the flags.
+func limits(cmd *cli.Command) agent.Limits {
+	return agent.Limits{
+		Agents:      cmd.Value("max-agents").(int64),
+		GroupAgents: cmd.Value("max-group-agents").(int64),
+		Message:     cmd.Value("max-message").(int64),
+		Stdout:      cmd.Value("max-stdout").(int64),
+		Stderr:      cmd.Value("max-stderr").(int64),
+		Processes:   cmd.Value("max-processes").(int64),
+		FileSize:    cmd.Value("max-file-size").(int64),
+	}
 }
