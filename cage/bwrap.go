@@ -42,6 +42,7 @@ type Bwrap struct {
 	program  *program
 	births   births
 	gate     gate
+	door     *door
 
 	// calls leads to the one thread that starts every cage. The kernel kills a
 	// cage when the thread that started it ends, not the process, and the Go
@@ -82,12 +83,16 @@ func Open(c Config) (*Bwrap, error) {
 	if err != nil {
 		return nil, err
 	}
+	door, err := openDoor(c.StateDir)
+	if err != nil {
+		return nil, err
+	}
 	program, err := openProgram(c.Init, c.StateDir)
 	if err != nil {
 		return nil, err
 	}
 	b := &Bwrap{
-		path: path, features: f, void: void, program: program, births: births,
+		path: path, features: f, void: void, program: program, births: births, door: door,
 		calls: make(chan func()), procs: make(map[*Proc]struct{}),
 	}
 	go spawner(b.calls)
