@@ -73,7 +73,7 @@ func (b *Bwrap) plan(spec Spec, argv []string) (*plan, error) {
 	if err := spec.check(argv); err != nil {
 		return nil, err
 	}
-	h, err := survey(b.features, b.void, b.program.path, spec.Grants)
+	h, err := survey(b.features, b.void, b.program.path, spec)
 	if err != nil {
 		return nil, err
 	}

@@ -101,7 +101,7 @@ func (b *Bwrap) try(ctx context.Context, args []string) error {
 
 // system shows the system's programs, as every cage does.
 func (b *Bwrap) system() ([]string, error) {
-	h, err := survey(b.features, b.void, b.program.path, Grants{})
+	h, err := survey(b.features, b.void, b.program.path, Spec{})
 	if err != nil {
 		return nil, err
 	}
