@@ -117,3 +117,21 @@ func TestF22Bubblewrap(t *testing.T) {
 	w.noAgent(t, []string{"PI_MCP_BWRAP=" + strange}, strange, "is it bubblewrap?")
 	absent(t, w.path("ran"))
 }
+
+// A start is its own trial: what fails now is tried again by the next run of the same
+// server, and works as soon as the machine does.
+func TestF22Again(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	stub := write(t, w.path("stubs", "later"), fmt.Sprintf(
+		"#!/bin/sh\nif [ \"$1\" != --help ] && [ ! -e '%s' ]; then echo 'bwrap: setting up uid map: Permission denied' >&2; exit 1; fi\nexec %s \"$@\"\n",
+		w.path("repaired"), bwrapPath(t)))
+	c := w.client("PI_MCP_BWRAP=" + stub)
+	for range 2 {
+		has(t, "run", c.refused("run", nil), "making the cage", "apparmor")
+	}
+	c.none()
+	w.untouched()
+	write(t, w.path("repaired"), "")
+	c.run(nil)
+}
