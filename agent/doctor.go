@@ -10,6 +10,7 @@ import (
 
 	"pi-mcp/agent/pi"
 	"pi-mcp/cage"
+	"pi-mcp/cage/cgroup"
 	"pi-mcp/cage/landlock"
 )
 
@@ -29,25 +30,19 @@ const (
 
 // Doctor tries out everything that a start needs, with real cages, and says what
 // it found in the order in which a start would need it. What depends on something
-// that is broken is left out. Of cfg it takes the programs, StateDir,
-// Provider and Limits.
+// that is broken is left out. Of cfg it takes the programs, StateDir, Home, Provider
+// and Limits.
 func Doctor(ctx context.Context, cfg Config) []Finding {
 	d := doctor{ctx: ctx, cfg: cfg}
 	defer d.tools.close()
-	d.user()
-	if !d.limits() {
-		return d.found
+	for _, look := range [...]func(*doctor) bool{
+		(*doctor).user, (*doctor).groups, (*doctor).limits, (*doctor).landlock, (*doctor).bubblewrap, (*doctor).setuid, (*doctor).steps, (*doctor).symlinks,
+		(*doctor).selftest, (*doctor).findPi, (*doctor).cagedPi, (*doctor).credentials,
+	} {
+		if !look(&d) {
+			break
+		}
 	}
-	d.landlock()
-	bwrap, ok := d.bubblewrap()
-	if !ok || !d.cages(bwrap) {
-		return d.found
-	}
-	install, ok := d.pi()
-	if !ok || !d.cagedPi(bwrap, install) {
-		return d.found
-	}
-	d.credentials(install)
 	return d.found
 }
 
@@ -56,23 +51,29 @@ func Healthy(all []Finding) bool {
 	return !slices.ContainsFunc(all, func(f Finding) bool { return f.Status == broken })
 }
 
+// A doctor looks at one thing after the other. Each look adds its findings and
+// reports whether those after it make sense.
 type doctor struct {
 	ctx   context.Context
 	cfg   Config
 	tools tools
 	found []Finding
+
+	bwrap   *cage.Bwrap // once bubblewrap has found it
+	install *pi.Install // once findPi has
 }
 
 func (d *doctor) say(name, status, format string, v ...any) {
 	d.found = append(d.found, Finding{name, status, fmt.Sprintf(format, v...)})
 }
 
-func (d *doctor) user() {
+func (d *doctor) user() bool {
 	if os.Geteuid() == 0 {
-		d.say("user", warning, "running as root: agents have no capabilities, but files of root that are granted are theirs to change; run pi-mcp as an ordinary user if you can")
-		return
+		d.say("user", warning, "running as root: agents have no capabilities, but files of root that are granted are theirs to change, and what they make is root's; run pi-mcp as an ordinary user if you can")
+		return true
 	}
 	d.say("user", fine, "uid %d", os.Geteuid())
+	return true
 }
 
 // limits looks at what holds the processes of an agent together.
@@ -98,79 +99,50 @@ func (d *doctor) limits() bool {
 }
 
 // landlock is used for agents in the host's network only.
-func (d *doctor) landlock() {
+func (d *doctor) landlock() bool {
 	if abi := landlock.ABI(); abi >= landlock.Least {
 		d.say("landlock", fine, "ABI %d", abi)
-		return
+		return true
 	}
 	d.say("landlock", warning, "not available in this kernel: agents with the network policy host have one wall less")
-}
-
-func (d *doctor) bubblewrap() (*cage.Bwrap, bool) {
-	bwrap, err := d.tools.cage(d.cfg)
-	if err != nil {
-		d.say("bubblewrap", broken, "%v", err)
-		return nil, false
-	}
-	if missing := bwrap.Missing(); len(missing) > 0 {
-		d.say("bubblewrap", warning, "%s lacks %s; a newer one makes stronger cages", bwrap.Path(), strings.Join(missing, ", "))
-		return bwrap, true
-	}
-	d.say("bubblewrap", fine, "%s", bwrap.Path())
-	return bwrap, true
-}
-
-// cages makes one like an agent's, with a network of its own, and runs a program.
-func (d *doctor) cages(bwrap *cage.Bwrap) bool {
-	spec := cage.Spec{Env: []string{"PATH=/usr/bin:/bin"}}
-	res, err := bwrap.Run(d.ctx, spec, []string{"/bin/sh", "-c", "test ! -e /home/agent && ! touch /x 2>/dev/null"}, cage.Limits{})
-	switch {
-	case err != nil:
-		d.say("cage", broken, "%v", err)
-		return false
-	case res.Exit.Code != 0:
-		d.say("cage", broken, "a program in a cage could write to its root: do not run agents here, and report this")
-		return false
-	}
-	d.say("cage", fine, "a program ran in a cage with a network of its own and a read-only root")
 	return true
 }
 
-func (d *doctor) pi() (*pi.Install, bool) {
+// groups says what control groups can limit; limits, whether that is enough.
+func (d *doctor) groups() bool {
+	const name = "control groups"
+	control, err := cgroup.Detect()
+	if err != nil {
+		d.say(name, warning, "%v", err)
+		return true
+	}
+	_, lacks := control.Trim(cgroup.Limits{Processes: 1, MemoryBytes: 1, CPUPercent: 1})
+	if len(lacks) > 0 {
+		d.say(name, warning, "they limit %s; %s", control, strings.Join(lacks, "; "))
+		return true
+	}
+	d.say(name, fine, "they can limit %s", control)
+	return true
+}
+
+func (d *doctor) findPi() bool {
 	install, err := d.tools.install(d.ctx, d.cfg)
 	if err != nil {
 		d.say("pi", broken, "%v", err)
-		return nil, false
+		return false
 	}
+	d.install = install
 	d.say("pi", fine, "version %s: %s", install.Version, strings.Join(install.Host, " "))
-	return install, true
-}
-
-// cagedPi shows that pi finds all it needs inside.
-func (d *doctor) cagedPi(bwrap *cage.Bwrap, install *pi.Install) bool {
-	spec := cage.Spec{Env: []string{"PATH=/usr/bin:/bin"}}
-	for _, m := range install.Mounts {
-		spec.Binds = append(spec.Binds, cage.Bind{Source: m.Source, Target: m.Target})
-	}
-	res, err := bwrap.Run(d.ctx, spec, append(slices.Clone(install.Caged), "--version"), cage.Limits{})
-	if err != nil {
-		d.say("pi in a cage", broken, "%v", err)
-		return false
-	}
-	if res.Exit.Code != 0 {
-		d.say("pi in a cage", broken, "pi --version ended with %d; a library or file that it needs is not in the cage: %s", res.Exit.Code, clip(text(res.Stderr), 1<<10))
-		return false
-	}
-	d.say("pi in a cage", fine, "answers %s", strings.TrimSpace(text(res.Stdout)))
 	return true
 }
 
 // credentials are those of the provider that a run takes by default; others may be
 // fine without them.
-func (d *doctor) credentials(install *pi.Install) {
-	if _, err := install.Auth(d.ctx, d.cfg.Provider); err != nil {
+func (d *doctor) credentials() bool {
+	if _, err := d.install.Auth(d.ctx, d.cfg.Provider); err != nil {
 		d.say("credentials", warning, "%v", err)
-		return
+		return true
 	}
 	d.say("credentials", fine, "provider %s is ready", d.cfg.Provider)
+	return true
 }

@@ -73,7 +73,7 @@ func (a *liveAgent) spec(l launch) cage.Spec {
 		{Source: p.Session, Target: "/agent_session.jsonl", Write: true},
 	}
 	env := []string{
-		"PATH=/opt/pi-mcp/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"PATH=" + searchPath(l.pi.Caged[0]),
 		"HOME=/home/agent", "USER=agent", "LANG=C.UTF-8", "TERM=dumb", "TMPDIR=/tmp",
 		"AGENT_ID=" + a.id,
 		"PI_CODING_AGENT_DIR=/pi-agent", "PI_OFFLINE=1", "PI_TELEMETRY=0", "PI_SKIP_VERSION_CHECK=1",
@@ -85,7 +85,10 @@ func (a *liveAgent) spec(l launch) cage.Spec {
 		binds = append(binds, cage.Bind{Source: l.cache, Target: cacheTarget})
 		env = append(env, "NODE_COMPILE_CACHE="+cacheTarget)
 	}
-	spec := cage.Spec{Grants: l.grants, Binds: binds, Env: env, Dir: a.row.Cwd, Network: true, Limits: a.sup.cfg.Limits.perProcess()}
+	spec := cage.Spec{
+		Grants: l.grants, Spellings: a.row.Spellings, Binds: binds,
+		Env: env, Dir: a.row.Cwd, Network: true, Limits: a.sup.cfg.Limits.perProcess(),
+	}
 	if policyOf(a.row.Network) != egress.Host {
 		spec.Network, spec.Listen = false, []string{proxyAddress}
 		if l.endpoint != nil {

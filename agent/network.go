@@ -3,6 +3,7 @@ package agent
 import (
 	"net"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -48,6 +49,16 @@ func proxyEnv(modelHost string) []string {
 		"HTTP_PROXY=" + proxy, "HTTPS_PROXY=" + proxy, "http_proxy=" + proxy, "https_proxy=" + proxy,
 		"NO_PROXY=" + no, "no_proxy=" + no, "NODE_USE_ENV_PROXY=1",
 	}
+}
+
+// searchPath is where an agent's programs are looked for. The Node.js that runs pi
+// comes first: NODE_USE_ENV_PROXY means nothing to older ones, such as Debian's 20.
+func searchPath(program string) string {
+	const system = "/opt/pi-mcp/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	if filepath.Base(program) != "node" {
+		return system
+	}
+	return filepath.Dir(program) + ":" + system
 }
 
 // hostPort is the host and the port of a URL, "" for what is none.

@@ -25,7 +25,7 @@ func (w *world) shell(id, script string) {
 
 func (w *world) again(id string) {
 	w.t.Helper()
-	_, err := w.sup.Rip(w.t.Context(), w.who, id)
+	_, err := w.sup.Rip(w.t.Context(), w.who, id, false)
 	must(w.t, err)
 	_, err = w.sup.Resurrect(w.t.Context(), w.who, id, nil)
 	must(w.t, err)

@@ -163,7 +163,7 @@ func (s *Supervisor) plan(req RunRequest, from *line) (store.Agent, error) {
 	row := store.Agent{
 		ID: id.String(), Name: req.Name, Provider: req.Provider, Model: req.Model,
 		Thinking: req.Thinking, Cwd: cwd, Callback: req.Callback,
-		Write: grants.Write, Read: grants.Read, Denied: grants.Denied,
+		Write: grants.Write, Read: grants.Read, Denied: grants.Denied, Spellings: req.Grants.Spellings(),
 		Network: network.String(),
 		State:   string(Starting), Living: true, Owner: s.cfg.Store.Owner(),
 		Created: now, Updated: now, LastActivity: now,

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"pi-mcp/cage"
 )
 
@@ -120,7 +122,7 @@ func TestSweep(t *testing.T) {
 }
 
 // TestKilledWhileStarting: a server that is killed at any moment of a start leaves
-// nothing once the next one has begun, neither a process nor a note.
+// nothing once the next one has begun, neither a process nor a file.
 func TestKilledWhileStarting(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -132,9 +134,14 @@ func TestKilledWhileStarting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	root := tree(t, "w/f", "w/no/f")
+	if b, err := cage.Open(cage.Config{Init: initProgram, StateDir: dir}); err == nil {
+		b.Close()
+	}
+	before := snapshot(t, dir, root)
 	for i := range 40 {
 		server := exec.Command(os.Args[0], "/bin/sleep", marker(31))
-		server.Env = append(os.Environ(), serverVar+"="+dir, initVar+"="+initProgram, bwrapVar+"="+bwrap)
+		server.Env = append(os.Environ(), serverVar+"="+dir, initVar+"="+initProgram, bwrapVar+"="+bwrap, writeVar+"="+root+"/w")
 		out, err := server.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -156,8 +163,8 @@ func TestKilledWhileStarting(t *testing.T) {
 		for _, word := range []string{bwrap, marker(31)} {
 			gone(t, alive(processes(t, word)))
 		}
-		if notes, _ := os.ReadDir(dir + "/births"); len(notes) > 0 {
-			t.Errorf("a note is left: %v", notes)
+		if diff := cmp.Diff(before, snapshot(t, dir, root)); diff != "" {
+			t.Errorf("the state directory and the grant have changed: %s", diff)
 		}
 	}
 }

@@ -44,6 +44,7 @@ type Bwrap struct {
 	births   births
 	gate     gate
 	landlock int // the kernel's version of it; 0: none
+	door     *door
 
 	// calls leads to the one thread that starts every cage. The kernel kills a
 	// cage when the thread that started it ends, not the process, and the Go
@@ -84,12 +85,16 @@ func Open(c Config) (*Bwrap, error) {
 	if err != nil {
 		return nil, err
 	}
+	door, err := openDoor(c.StateDir)
+	if err != nil {
+		return nil, err
+	}
 	program, err := openProgram(c.Init, c.StateDir)
 	if err != nil {
 		return nil, err
 	}
 	b := &Bwrap{
-		path: path, features: f, void: void, program: program, births: births,
+		path: path, features: f, void: void, program: program, births: births, door: door,
 		landlock: landlock.ABI(),
 		calls:    make(chan func()), procs: make(map[*Proc]struct{}),
 	}
@@ -162,7 +167,14 @@ func makeVoid(dir string) (string, error) {
 
 // Missing returns the options that this bubblewrap lacks and that would make its
 // cages stronger, for a report.
-func (b *Bwrap) Missing() []string { return b.features.missing(wanted[:]) }
+func (b *Bwrap) Missing() (all []Lack) {
+	for _, w := range wanted {
+		if !b.features[w.Option] {
+			all = append(all, w)
+		}
+	}
+	return all
+}
 
 // spawner runs calls on one thread until calls is closed.
 func spawner(calls <-chan func()) {

@@ -47,7 +47,14 @@ func TestF24Options(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer b.Close()
-		if missing := b.Missing(); !slices.Equal(missing, without) {
+		var missing []string
+		for _, lack := range b.Missing() {
+			missing = append(missing, lack.Option)
+			if lack.Means == "" {
+				t.Errorf("what it means that %s is missing is not said", lack.Option)
+			}
+		}
+		if !slices.Equal(missing, without) {
 			t.Errorf("missing %v, want %v", missing, without)
 		}
 		root := tree(t, "w/f", "w/d/no")

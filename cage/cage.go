@@ -26,6 +26,10 @@ type Spec struct {
 	// Resolve: a path that has become a symlink since is refused at the start.
 	Grants Grants
 
+	// Spellings are other ways to write granted paths, through symlinks of the host: see
+	// Grants.Spellings. Where the cage has room for it, there is such a symlink, too.
+	Spellings []string
+
 	// Binds are places of the caller's own choosing. No agent may be able to
 	// change the way to a Source.
 	Binds []Bind
@@ -109,6 +113,9 @@ func (s Spec) check(argv []string) error {
 		if !plain(b.Source) || !plain(b.Target) || b.Target == "/" || covers(cageinit.Path, b.Target) {
 			return fmt.Errorf("cannot mount %q at %q: both must be absolute and clean", b.Source, b.Target)
 		}
+	}
+	if i := slices.IndexFunc(s.Spellings, func(path string) bool { return !plain(path) }); i >= 0 {
+		return fmt.Errorf("cannot make a symlink at %q: it must be absolute and clean", s.Spellings[i])
 	}
 	if s.Dir != "" && !plain(s.Dir) {
 		return fmt.Errorf("cannot use %q as the working directory: it must be absolute and clean", s.Dir)

@@ -17,9 +17,16 @@ var needed = [...]string{
 	"--json-status-fd", "--as-pid-1", "--seccomp",
 }
 
+// A Lack is an option that a bubblewrap has not, and what its cages are without it.
+type Lack struct{ Option, Means string }
+
 // wanted are the options that are left out when they are missing.
-var wanted = [...]string{
-	"--bind-fd", "--ro-bind-fd", "--disable-userns", "--size", "--unshare-cgroup-try",
+var wanted = [...]Lack{
+	{"--bind-fd", "a granted path that is replaced during a start is found from inside, not kept out"},
+	{"--ro-bind-fd", "the same for paths that are shown read-only"},
+	{"--disable-userns", "only the system call filter keeps agents from making namespaces"},
+	{"--size", "an agent can fill half of the memory with files in /dev/shm"},
+	{"--unshare-cgroup-try", "an agent sees the names of the host's control groups"},
 }
 
 var option = regexp.MustCompile(`(?m)^\s+(--[a-z0-9-]+)`)

@@ -21,9 +21,24 @@ type passage struct {
 	nests  []string // those of writes that have mounts inside
 }
 
-// enter waits until no start in the way is under way. leave must be called.
-func (g *gate) enter(ctx context.Context, grants Grants) (leave func(), err error) {
+// enter waits until no start in the way is under way, be it this server's or another's
+// of the same state directory. leave must be called.
+func (b *Bwrap) enter(ctx context.Context, grants Grants) (leave func(), err error) {
 	p := newPassage(grants)
+	pass, err := b.gate.enter(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	out, err := b.door.enter(ctx, p)
+	if err != nil {
+		pass()
+		return nil, err
+	}
+	return func() { out(); pass() }, nil
+}
+
+// enter waits until no start in the way is under way. leave must be called.
+func (g *gate) enter(ctx context.Context, p *passage) (leave func(), err error) {
 	for {
 		left := g.try(p)
 		if left == nil {

@@ -26,18 +26,18 @@ func TestGate(t *testing.T) {
 	} {
 		for _, pair := range [][2]Grants{{test.first, test.other}, {test.other, test.first}} {
 			var g gate
-			leave, err := g.enter(t.Context(), pair[0])
+			leave, err := g.enter(t.Context(), newPassage(pair[0]))
 			if err != nil {
 				t.Fatal(err)
 			}
-			second, err := g.enter(ended, pair[1])
+			second, err := g.enter(ended, newPassage(pair[1]))
 			if waits := errors.Is(err, context.Canceled); waits != test.waits {
 				t.Errorf("%s: waits %v, want %v", test.name, waits, test.waits)
 			}
 			entered := make(chan func())
 			if err != nil {
 				go func() { // it may come before or after the other leaves
-					second, _ := g.enter(t.Context(), pair[1])
+					second, _ := g.enter(t.Context(), newPassage(pair[1]))
 					entered <- second
 				}()
 			}

@@ -24,6 +24,10 @@ const (
 	bwrapVar = "CAGE_TEST_BWRAP"
 )
 
+// writeVar names a directory that such a server's cage may write, but for what is
+// called no in it.
+const writeVar = "CAGE_TEST_WRITE"
+
 // initProgram is the first process of all cages here, built once. The test binary
 // cannot be it: with the race detector it is linked dynamically.
 var initProgram string
@@ -73,7 +77,11 @@ func runServer(state string, argv []string) {
 	if os.Getenv(bwrapVar) != "" {
 		fmt.Println("begins")
 	}
-	p, err := b.Start(context.Background(), cage.Spec{Env: env}, argv)
+	spec := cage.Spec{Env: env}
+	if dir := os.Getenv(writeVar); dir != "" {
+		spec.Grants = cage.Grants{Write: []string{dir}, Denied: []string{dir + "/no"}}
+	}
+	p, err := b.Start(context.Background(), spec, argv)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

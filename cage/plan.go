@@ -52,6 +52,7 @@ func (s Spec) plan(h host) (*plan, error) {
 				"grant or deny whole directories instead of what is in them", maxMounts)
 		}
 	}
+	p.spell(s)
 	// After this no mount point can be made, so it comes last.
 	p.add("--remount-ro", "/", "--chdir", "/")
 	p.expect(want{target: "/", number: -1, readOnly: true})

@@ -19,8 +19,8 @@ func debian12(kinds map[string]bool) host {
 	for _, name := range needed {
 		all[name] = true
 	}
-	for _, name := range wanted {
-		all[name] = true
+	for _, lack := range wanted {
+		all[lack.Option] = true
 	}
 	return host{
 		features: all, uid: 1001, gid: 1002, void: "/state/void", program: "/bin/pi-mcp",
@@ -29,6 +29,15 @@ func debian12(kinds map[string]bool) host {
 		resolv: "nameserver 192.0.2.1\n",
 		kinds:  kinds,
 	}
+}
+
+// leading is h where all spellings lead to one place.
+func (h host) leading(to string, spellings ...string) host {
+	h.leads = make(map[string]string)
+	for _, path := range spellings {
+		h.leads[path] = to
+	}
+	return h
 }
 
 func (h host) without(options ...string) host {
@@ -77,6 +86,12 @@ func TestPlan(t *testing.T) {
 		"paths": {Spec{Binds: agent, Grants: Grants{
 			Write: []string{"/w", "/w/a/ro/rw"}, Read: []string{"/w/a/ro"}, Denied: []string{"/w/a/ro/rw/b/no"},
 		}}, debian12(dirs("/w", "/w/a/ro", "/w/a/ro/rw")).without("--bind-fd", "--ro-bind-fd")},
+		"spellings": {Spec{
+			Binds:     agent,
+			Grants:    Grants{Write: []string{"/data/real/w"}, Read: []string{"/home/u/r"}},
+			Spellings: []string{"/bin/w", "/data", "/data/link", "/data/link/below", "/data/real/w/in", "/etc/w", "/gone", "/home", "/home/v/a\nb", "/tmp", "/tmp/w", "/usr/w", "/var/tmp/w"},
+		}, debian12(dirs("/data/real/w", "/home/u/r")).leading("/data/real/w", "/bin/w", "/data", "/data/link", "/data/link/below",
+			"/data/real/w/in", "/etc/w", "/home", "/home/v/a\nb", "/tmp", "/tmp/w", "/usr/w", "/var/tmp/w")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := test.spec.plan(test.host)

@@ -38,11 +38,15 @@ type host struct {
 	etc      []string          // those of etc that exist
 	resolv   string            // the content of resolv.conf
 	kinds    map[string]bool   // the paths of the grants: is it a directory
+	leads    map[string]string // the other spellings of grants, and where they lead
 }
 
 // survey looks at the host for one start.
-func survey(f features, void, program string, g Grants) (host, error) {
-	h := host{features: f, uid: os.Getuid(), gid: os.Getgid(), void: void, program: program, links: make(map[string]string)}
+func survey(f features, void, program string, s Spec) (host, error) {
+	h := host{
+		features: f, uid: os.Getuid(), gid: os.Getgid(), void: void, program: program, links: make(map[string]string),
+		leads: s.leads(),
+	}
 	for _, top := range tops {
 		if to, err := os.Readlink("/" + top); err == nil {
 			h.links[top] = to
@@ -61,7 +65,7 @@ func survey(f features, void, program string, g Grants) (host, error) {
 		h.resolv = string(content)
 	}
 	var err error
-	h.kinds, err = g.kinds()
+	h.kinds, err = s.Grants.kinds()
 	return h, err
 }
 

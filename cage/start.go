@@ -26,7 +26,7 @@ const maxArgs = 9000
 // exits, until Kill or Close, or until this process ends, however it ends.
 //
 // Where one cage has mounts inside what another's program can write, their starts
-// wait for each other.
+// wait for each other, also those of other servers with the same state directory.
 //
 // The caller reads Out and Stderr to their ends and closes all three streams.
 func (b *Bwrap) Start(ctx context.Context, spec Spec, argv []string) (*Proc, error) {
@@ -49,7 +49,7 @@ func (b *Bwrap) launch(ctx context.Context, spec Spec, argv []string, s streams)
 	if err != nil {
 		return nil, err
 	}
-	leave, err := b.gate.enter(ctx, spec.Grants)
+	leave, err := b.enter(ctx, spec.Grants)
 	if err != nil {
 		return nil, fmt.Errorf("cannot wait until another cage is made: %w", err)
 	}
@@ -76,7 +76,7 @@ func (b *Bwrap) plan(spec Spec, argv []string) (*plan, error) {
 	if err := spec.check(argv); err != nil {
 		return nil, err
 	}
-	h, err := survey(b.features, b.void, b.program.path, spec.Grants)
+	h, err := survey(b.features, b.void, b.program.path, spec)
 	if err != nil {
 		return nil, err
 	}

@@ -83,9 +83,12 @@ func TestKilledDuringStart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.script("slow", obj{"start": []obj{do("touch", "/tmp/started"), do("wait_file", "/tmp/never")}})
+	grants := w.grants()
+	w.settle(grants)
+	before := w.snapshot()
 	c := w.wire(nil)
 	c.hello()
-	c.tool("run", obj{"model": "slow"})
+	c.tool("run", with(grants, "model", "slow"))
 	// Until bubblewrap has made the cage, it is not bound to its server yet.
 	eventually(t, func() bool {
 		started, err := filepath.Glob(w.path("agents", "*", "tmp", "started"))
@@ -94,6 +97,9 @@ func TestKilledDuringStart(t *testing.T) {
 	c.cmd.Process.Kill()
 	c.exit()
 	w.quiet()
-	w.client().none()
+	c2 := w.client()
+	c2.none()
+	c2.close()
 	w.untouched()
+	w.same("a start that was cut short", before)
 }

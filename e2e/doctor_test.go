@@ -1,8 +1,11 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -10,38 +13,253 @@ import (
 	"pi-mcp/scripted"
 )
 
-// On a machine where agents run, the doctor finds nothing broken; where something
-// is, it names it with a remedy and exits 1. It leaves nothing behind.
+// A finding is one line of the doctor.
+type finding struct{ Name, Status, Detail string }
+
+// findings are the doctor's.
+type findings []finding
+
+// doctor runs it with env in addition to the world's.
+func (w *world) doctor(env ...string) (all findings, code int) {
+	w.t.Helper()
+	out, errs, code := w.start(env, "doctor", "--json")
+	if err := json.Unmarshal([]byte(out), &all); err != nil {
+		w.t.Fatalf("%v: %s%s", err, out, errs)
+	}
+	w.healthy(all, code, errs)
+	return all, code
+}
+
+// healthy compares the exit code with the findings.
+func (w *world) healthy(all findings, code int, errs string) {
+	w.t.Helper()
+	want := 0
+	for _, f := range all {
+		if f.Status == "error" {
+			want = 1
+		}
+	}
+	if code != want || (want == 1) != strings.Contains(errs, "agents cannot run here") {
+		w.t.Errorf("exit code %d, %q: %+v", code, errs, all)
+	}
+}
+
+// is fails the test unless a row with this name and status has the words.
+func (all findings) is(t testing.TB, name, status string, words ...string) {
+	t.Helper()
+	for _, f := range all {
+		if f.Name != name || f.Status != status {
+			continue
+		}
+		has(t, name, f.Detail, words...)
+		return
+	}
+	t.Errorf("no row %s has the status %s: %+v", name, status, all)
+}
+
+// ends fails the test unless the last row is of this name: what depends on something
+// broken is not looked at.
+func (all findings) ends(t testing.TB, name string) {
+	t.Helper()
+	if last := all[len(all)-1]; last.Name != name {
+		t.Errorf("after %s comes %+v", name, last)
+	}
+}
+
+// On a machine where agents run, the doctor finds nothing broken. It leaves nothing
+// behind, and no secret is in what it says.
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	w, _ := newReal(t)
-	out, errs, code := w.start(nil, "doctor")
-	if code != 0 || strings.Contains(out, "error") {
+	key, other := secret(), secret()
+	w.hostPi("auth.json", logins(map[string]string{"scripted": key}))
+	must(t, os.Mkdir(w.path("tmp"), 0o700))
+	env := []string{"TMPDIR=" + w.path("tmp"), "DEEPSEEK_API_KEY=" + other, "PI_MCP_ACCESS_TOKEN=" + other}
+	out, errs, code := w.start(env, "doctor")
+	if code != 0 || strings.Contains(out, "error ") {
 		t.Errorf("exit code %d\n%s%s", code, out, errs)
 	}
-	for _, part := range []string{"landlock", "bubblewrap", "pi in a cage", "1.6.0", "provider scripted is ready"} {
+	for _, part := range []string{"landlock", "bubblewrap"} {
 		has(t, "doctor", out, part)
 	}
-	out, _, code = w.start([]string{"PI_MCP_PROVIDER=nobody"}, "doctor", "--json")
-	var found []struct{ Name, Status, Detail string }
-	must(t, json.Unmarshal([]byte(out), &found))
-	if last := found[len(found)-1]; code != 0 || last.Name != "credentials" || last.Status != "warning" {
-		t.Errorf("without credentials: exit code %d, %+v", code, found)
+	all, _ := w.doctor(env...)
+	if lines := strings.Count(out, "\n"); lines != len(all) {
+		t.Errorf("%d findings in %d lines:\n%s", len(all), lines, out)
 	}
-	help, err := exec.Command("bwrap", "--help").CombinedOutput()
-	must(t, err)
-	for what, env := range map[string]string{
-		"apt install bubblewrap": "PATH=/nonexistent",
-		"pi-nowhere":             "PI_MCP_PI=/pi-nowhere",
-		"--max-cpu 0 is too low": "PI_MCP_MAX_CPU=0",
-		"setting up uid map":     "PI_MCP_BWRAP=" + w.stub("denied", string(help), "bwrap: setting up uid map: Permission denied"),
-	} {
-		out, errs, code := w.start([]string{env}, "doctor")
-		if code != 1 || !strings.Contains(errs, "agents cannot run here") {
-			t.Errorf("%s: exit code %d\n%s%s", env, code, out, errs)
+	for _, f := range all {
+		has(t, "doctor", out, f.Name, f.Detail)
+	}
+	for _, name := range []string{"setuid", "user namespace", "network", "/proc", "/dev"} {
+		all.is(t, name, "ok")
+	}
+	all.is(t, "cage", "ok", "ways out")
+	all.is(t, "pi", "ok", "1.6.0")
+	all.is(t, "pi in a cage", "ok", "1.6.0")
+	all.is(t, "credentials", "ok", "provider scripted is ready")
+	for _, s := range []string{key, other} {
+		if strings.Contains(out+errs, s) {
+			t.Errorf("a secret is shown:\n%s%s", out, errs)
 		}
-		has(t, env, out, "error", what)
 	}
+	if left, err := filepath.Glob(w.path("tmp", "pi-mcp*")); len(left) > 0 || err != nil {
+		t.Errorf("it leaves %v, %v", left, err)
+	}
+	absent(t, w.path("state", "db"))
+	all, _ = w.doctor("PI_MCP_PROVIDER=nobody")
+	all.is(t, "credentials", "warning", "nobody")
+}
+
+// What bubblewrap says about a machine that cannot have cages is in the first row that
+// fails, with the remedy.
+func TestDoctorBubblewrap(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	help := bwrapHelp(t)
+	for _, tc := range startFailures {
+		all, _ := w.doctor("PI_MCP_BWRAP=" + w.stub("says", help, "bwrap: "+tc.words))
+		all.is(t, "user namespace", "error", tc.words, tc.remedy)
+		all.ends(t, "user namespace")
+	}
+	for option, step := range map[string]string{"--unshare-net": "network", "--proc": "/proc", "--dev": "/dev"} {
+		all, _ := w.doctor("PI_MCP_BWRAP=" + w.stubAt(option, "bwrap: it cannot be"))
+		all.is(t, step, "error", "it cannot be")
+		all.is(t, "user namespace", "ok")
+		all.ends(t, step)
+	}
+	all, _ := w.doctor("PATH=/nonexistent")
+	all.is(t, "bubblewrap", "error", "apt install bubblewrap")
+	all, _ = w.doctor("PI_MCP_BWRAP=" + w.stub("old", strings.ReplaceAll(help, "--json-status-fd", "--other"), ""))
+	all.is(t, "bubblewrap", "error", "too old", "--json-status-fd")
+	all, _ = w.doctor("PI_MCP_BWRAP=" + w.real("degraded", strings.ReplaceAll(help, "--size", "--other")))
+	all.is(t, "bubblewrap", "warning", "--size", "memory", "newer")
+	all.is(t, "cage", "ok")
+	suid := w.path("suid", "bwrap")
+	text, err := os.ReadFile(bwrapPath(t))
+	must(t, err)
+	write(t, suid, string(text))
+	must(t, os.Chmod(suid, 0o755|os.ModeSetuid))
+	all, _ = w.doctor("PI_MCP_BWRAP=" + suid)
+	all.is(t, "setuid", "warning", suid, "0.11.2", "chmod u-s")
+}
+
+// stubAt makes a bubblewrap that fails with words when it is told option.
+func (w *world) stubAt(option, words string) string {
+	w.t.Helper()
+	return write(w.t, w.path("stubs", "at"+strings.ReplaceAll(option, "/", "")),
+		"#!/bin/sh\nfor a; do if [ \"$a\" = "+option+" ]; then echo '"+words+"' >&2; exit 1; fi; done\nexec "+bwrapPath(w.t)+" \"$@\"\n")
+}
+
+// real makes the real bubblewrap known by another help.
+func (w *world) real(name, help string) string {
+	w.t.Helper()
+	options := write(w.t, w.path("stubs", name+".help"), help)
+	return write(w.t, w.path("stubs", name),
+		"#!/bin/sh\nif [ \"$1\" = --help ]; then cat '"+options+"'; exit 0; fi\nexec "+bwrapPath(w.t)+" \"$@\"\n")
+}
+
+func bwrapPath(t testing.TB) string {
+	t.Helper()
+	path, err := exec.LookPath("bwrap")
+	must(t, err)
+	return path
+}
+
+// A bubblewrap that makes weaker cages than it is told is found by what a program in
+// one of them can do, a row for each.
+func TestDoctorSelftest(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, tc := range []struct {
+		without []string
+		words   []string // in one row
+	}{
+		{[]string{"--unshare-net"}, []string{"network"}},
+		{[]string{"--unshare-pid"}, nil},
+		{[]string{"--seccomp", "6"}, []string{"Unix socket", "filter", "set-user-ID", "keys"}},
+	} {
+		all, code := w.doctor("PI_MCP_BWRAP=" + w.weakBwrap(tc.without[0], tc.without...))
+		if code != 1 {
+			t.Errorf("without %v: exit code %d, %+v", tc.without, code, all)
+		}
+		all.ends(t, "cage")
+		for _, word := range tc.words {
+			if !all.row("cage", word) {
+				t.Errorf("without %v no row has %q: %+v", tc.without, word, all)
+			}
+		}
+	}
+	all, _ := w.doctor("PI_MCP_BWRAP=" + w.weakBwrap("whole", "--none")) // the control
+	all.is(t, "cage", "ok")
+}
+
+// row reports whether a broken row of this name has the word.
+func (all findings) row(name, word string) bool {
+	for _, f := range all {
+		if f.Name == name && f.Status == "error" && strings.Contains(f.Detail, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// A pi or a Node.js that is missing, too old, or lacks something in a cage.
+func TestDoctorPi(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	all, _ := w.doctor("PI_MCP_PI=/pi-nowhere")
+	all.is(t, "pi", "error", "/pi-nowhere", "npm install")
+	all.ends(t, "pi")
+	all, _ = w.doctor("PI_MCP_PI=" + program(t, w.path("old", "pi"), "1.0.0"))
+	all.is(t, "pi", "error", "1.0.0", "1.4.0")
+	all, _ = w.doctor("PI_MCP_PI="+realPi(t), "PI_MCP_NODE=/node-nowhere")
+	all.is(t, "pi", "error", "/node-nowhere", "22.19")
+
+	// One that needs a file which no cage shows.
+	lost := program(t, w.path("lost", "pi"), "1.6.0")
+	must(t, os.Rename(lost+".version", w.path("elsewhere")))
+	must(t, os.Symlink(w.path("elsewhere"), lost+".version"))
+	all, _ = w.doctor("PI_MCP_PI=" + lost)
+	all.is(t, "pi", "ok", "1.6.0")
+	all.is(t, "pi in a cage", "error", "is not in the cage", "the version is somewhere else")
+	all.ends(t, "pi in a cage")
+	all, _ = w.doctor() // the control
+	all.is(t, "pi in a cage", "ok")
+}
+
+// inContainer runs the doctor in a sandbox of bubblewrap's that shows the host.
+func (w *world) inContainer(args ...string) (all findings) {
+	w.t.Helper()
+	inner := w.command(nil, "doctor", "--json")
+	cmd := exec.Command("bwrap", append(append([]string{"--dev-bind", "/", "/"}, args...), inner.Args...)...)
+	var out, errs bytes.Buffer
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = inner.Env, inner.Dir, &out, &errs
+	_ = cmd.Run() // its exit code is that of the findings
+	if err := json.Unmarshal(out.Bytes(), &all); err != nil {
+		w.t.Fatalf("%v: %s%s", err, out.String(), errs.String())
+	}
+	w.healthy(all, cmd.ProcessState.ExitCode(), errs.String())
+	return all
+}
+
+// Who runs it and what control groups it can write decide about the limits: root needs
+// them, anybody else goes without.
+func TestDoctorUser(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	groups, err := filepath.EvalSymlinks("/sys/fs/cgroup")
+	must(t, err)
+	hidden := []string{"--tmpfs", groups, "--remount-ro", groups}
+	root := append([]string{"--unshare-user", "--uid", "0", "--gid", "0"}, hidden...)
+	user := append([]string{"--unshare-user", "--uid", "1000", "--gid", "1000"}, hidden...)
+	all := w.inContainer(root...)
+	all.is(t, "user", "warning", "running as root")
+	all.is(t, "limits", "error", "as root", "--max-processes none")
+	all = w.inContainer(append(root, "--setenv", "PI_MCP_MAX_PROCESSES", "none")...)
+	all.is(t, "control groups", "warning", "systemd-run")
+	all = w.inContainer(user...)
+	all.is(t, "user", "ok", "uid 1000")
+	all.is(t, "control groups", "warning", "systemd-run --user")
+	all.is(t, "cage", "ok")
 }
 
 // The doctor says whether a limit on memory and CPU holds here.

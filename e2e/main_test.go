@@ -41,13 +41,21 @@ func TestMain(m *testing.M) {
 }
 
 // role lets the test binary play other programs. A copy of it that has a file
-// NAME.version beside it is a program that only knows its version; with
+// NAME.version beside it is a program that only knows its version, one with
+// NAME.without a bubblewrap that leaves out what that file lists; with
 // "relay" as its first argument it is a client between a test and a server, with
 // "probes" a server of e2e/probe.
 func role(args []string) bool {
 	if version, err := os.ReadFile(args[0] + ".version"); err == nil {
 		fmt.Println(string(version))
 		return true
+	} else if _, err := os.Lstat(args[0] + ".version"); err == nil {
+		fmt.Fprintln(os.Stderr, "the version is somewhere else") // a symlink that leads nowhere
+		os.Exit(3)
+	}
+	if words, err := os.ReadFile(args[0] + ".without"); err == nil {
+		fmt.Fprintln(os.Stderr, "bwrap:", weaken(strings.Fields(string(words)), args))
+		os.Exit(1)
 	}
 	if len(args) > 2 && args[1] == "relay" {
 		relay(args[2:])

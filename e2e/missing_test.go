@@ -76,6 +76,29 @@ func (w *world) stub(name, help, words string) string {
 		"#!/bin/sh\nif [ \"$1\" = --help ]; then cat '%s'; exit 0; fi\ncat '%s' >&2\nexit 1\n", options, says))
 }
 
+// bwrapHelp is what the installed bubblewrap says about its options.
+func bwrapHelp(t testing.TB) string {
+	t.Helper()
+	help, err := exec.Command("bwrap", "--help").CombinedOutput()
+	must(t, err)
+	return string(help)
+}
+
+// startFailures are what bubblewraps in the field say, and words of the remedy.
+var startFailures = [...]struct{ words, remedy string }{
+	{"No permissions to create new namespace, likely because the kernel does not allow non-privileged user namespaces", "seccomp=unconfined"},
+	{"Creating new namespace failed: nesting depth or /proc/sys/user/max_*_namespaces exceeded (ENOSPC)", "user.max_user_namespaces"},
+	{"Creating new namespace failed: Resource temporarily unavailable", "ulimit -u"},
+	{"setting up uid map: Permission denied", "/etc/apparmor.d/bwrap"},
+	{"loopback: Failed RTM_NEWADDR: Operation not permitted", "NET_ADMIN"},
+	{"Failed to make / slave: Permission denied", "apparmor=unconfined"},
+	{"pivot_root: Operation not permitted", "seccomp=unconfined"},
+	{"Can't mount proc on /newroot/proc: Operation not permitted", "systempaths=unconfined"},
+	{"Can't bind mount /oldroot/dev/null on /newroot/dev/null: No such file or directory", "/dev"},
+	{"execvp node: No such file or directory", "ldd"},
+	{"something that nobody has heard of", ""},
+}
+
 // What bubblewrap says when it cannot make a cage comes with the remedy, and pi is
 // not run without a cage.
 func TestF22Bubblewrap(t *testing.T) {
@@ -83,27 +106,32 @@ func TestF22Bubblewrap(t *testing.T) {
 	w := newWorld(t)
 	w.script("marks", obj{"start": []obj{do("touch", w.path("ran"))}})
 	w.env = append(w.env, "PI_MCP_MODEL=marks")
-	help, err := exec.Command("bwrap", "--help").CombinedOutput()
-	must(t, err)
-	for n, tc := range []struct{ words, remedy string }{
-		{"No permissions to create new namespace, likely because the kernel does not allow non-privileged user namespaces", "seccomp=unconfined"},
-		{"Creating new namespace failed: nesting depth or /proc/sys/user/max_*_namespaces exceeded (ENOSPC)", "user.max_user_namespaces"},
-		{"Creating new namespace failed: Resource temporarily unavailable", "ulimit -u"},
-		{"setting up uid map: Permission denied", "/etc/apparmor.d/bwrap"},
-		{"loopback: Failed RTM_NEWADDR: Operation not permitted", "NET_ADMIN"},
-		{"Failed to make / slave: Permission denied", "apparmor=unconfined"},
-		{"pivot_root: Operation not permitted", "seccomp=unconfined"},
-		{"Can't mount proc on /newroot/proc: Operation not permitted", "systempaths=unconfined"},
-		{"Can't bind mount /oldroot/dev/null on /newroot/dev/null: No such file or directory", "/dev"},
-		{"execvp node: No such file or directory", "ldd"},
-		{"something that nobody has heard of", ""},
-	} {
-		stub := w.stub(fmt.Sprint("bwrap", n), string(help), "bwrap: "+tc.words)
+	help := bwrapHelp(t)
+	for n, tc := range startFailures {
+		stub := w.stub(fmt.Sprint("bwrap", n), help, "bwrap: "+tc.words)
 		w.noAgent(t, []string{"PI_MCP_BWRAP=" + stub}, "making the cage", tc.words, tc.remedy)
 	}
-	old := w.stub("old", strings.ReplaceAll(string(help), "--json-status-fd", "--other"), "bwrap: Unknown option")
+	old := w.stub("old", strings.ReplaceAll(help, "--json-status-fd", "--other"), "bwrap: Unknown option")
 	w.noAgent(t, []string{"PI_MCP_BWRAP=" + old}, old, "too old", "--json-status-fd", "0.8")
 	strange := w.stub("strange", "usage: strange\n", "")
 	w.noAgent(t, []string{"PI_MCP_BWRAP=" + strange}, strange, "is it bubblewrap?")
 	absent(t, w.path("ran"))
+}
+
+// A start is its own trial: what fails now is tried again by the next run of the same
+// server, and works as soon as the machine does.
+func TestF22Again(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	stub := write(t, w.path("stubs", "later"), fmt.Sprintf(
+		"#!/bin/sh\nif [ \"$1\" != --help ] && [ ! -e '%s' ]; then echo 'bwrap: setting up uid map: Permission denied' >&2; exit 1; fi\nexec %s \"$@\"\n",
+		w.path("repaired"), bwrapPath(t)))
+	c := w.client("PI_MCP_BWRAP=" + stub)
+	for range 2 {
+		has(t, "run", c.refused("run", nil), "making the cage", "apparmor")
+	}
+	c.none()
+	w.untouched()
+	write(t, w.path("repaired"), "")
+	c.run(nil)
 }

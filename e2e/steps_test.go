@@ -49,7 +49,7 @@ func step(r scripted.Request) (calls []scripted.ToolCall) {
 			number++
 		}
 		if number == done {
-			calls = append(calls, toolCall(fill(line, results)))
+			calls = append(calls, toolCall(quote(line, results)))
 		}
 	}
 	return calls
@@ -82,9 +82,9 @@ func toolCall(line string) scripted.ToolCall {
 
 var reference = regexp.MustCompile(`<(\d+)(?:\.(\w+))?>`)
 
-// fill puts earlier results into a step. What is not there stays as it is, so that the
+// quote puts earlier results into a step. What is not there stays as it is, so that the
 // call fails and the test shows it.
-func fill(line string, results []string) string {
+func quote(line string, results []string) string {
 	return reference.ReplaceAllStringFunc(line, func(ref string) string {
 		m := reference.FindStringSubmatch(ref)
 		n, _ := strconv.Atoi(m[1])

@@ -21,6 +21,7 @@ type Agent struct {
 	ContextSize           int64 // tokens; 0: the model's own
 	Thinking, Cwd         string
 	Write, Read, Denied   []string // host paths
+	Spellings             []string // of those, as they were asked for through symlinks
 	Callback              string   // the agent that is told; "": none
 	Network               string   // what it may reach, as text; "": nothing was said
 	ModelHost             string   // host:port of its model; "": not known yet

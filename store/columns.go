@@ -26,6 +26,7 @@ func (a *Agent) columns() []column {
 		{`name`, &a.Name}, {`provider`, &a.Provider}, {`model`, &a.Model},
 		{`context_size`, &a.ContextSize}, {`thinking`, &a.Thinking}, {`cwd`, &a.Cwd},
 		{`writable`, list{&a.Write}}, {`readable`, list{&a.Read}}, {`denied`, list{&a.Denied}},
+		{`spellings`, list{&a.Spellings}},
 		{`callback`, &a.Callback}, {`network`, &a.Network}, {`model_host`, &a.ModelHost},
 
 		{`state`, &a.State}, {`resume`, &a.Resume}, {`ready`, &a.Ready},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -64,7 +65,7 @@ func TestMigrateFromTheFirstStep(t *testing.T) {
 	if _, err := db.MakeGroup(t.Context(), make([]byte, 32), false); err != nil {
 		t.Errorf("the second step is missing: %v", err)
 	}
-	if v := value(t, path, `pragma user_version`); v != "3" {
+	if v := value(t, path, `pragma user_version`); v != strconv.Itoa(len(steps(t))) {
 		t.Errorf("user_version %s", v)
 	}
 }

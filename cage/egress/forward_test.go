@@ -59,26 +59,34 @@ func TestForwardAnswer(t *testing.T) {
 	}
 }
 
-// TestForwardAnew: on one connection each request is checked, and a refusal or a
-// failure does not end it.
+// TestForwardAnew: on one connection each request is checked, and a refusal says why in
+// its status line and ends it.
 func TestForwardAnew(t *testing.T) {
 	cfg, host := site(t)
 	p := proxy(t, cfg)
-	c := dial(t, serve(t, p))
-	for range 2 {
-		if status, body := c.get(t, "http://"+host+"/ok"); status != http.StatusOK || !strings.HasPrefix(body, "GET /ok host="+host) {
-			t.Fatalf("%d %s", status, body)
+	address := serve(t, p)
+	for _, method := range []string{"GET", "HEAD"} {
+		c := dial(t, address)
+		for range 2 {
+			if status, body := c.get(t, "http://"+host+"/ok"); status != http.StatusOK || !strings.HasPrefix(body, "GET /ok host="+host) {
+				t.Fatalf("%d %s", status, body)
+			}
 		}
-		if status, body := c.get(t, "http://other.test/"); status != http.StatusForbidden ||
-			!strings.HasPrefix(body, "egress to other.test:80 is not allowed by this agent's network policy: it allows "+host) {
-			t.Fatalf("%d %s", status, body)
+		io.WriteString(c, method+" http://other.test/ HTTP/1.1\r\nHost: ignored.test\r\n\r\n")
+		said, err := io.ReadAll(c.r)
+		const why = "egress to other.test:80 is not allowed by this agent's network policy"
+		if text := string(said); err != nil || !strings.HasPrefix(text, "HTTP/1.1 403 "+why+"\r\n") ||
+			strings.Contains(text, "\r\n\r\n"+why+": it allows "+host) != (method == "GET") {
+			t.Errorf("%s: %s, %v", method, text, err)
 		}
 	}
-	if got := p.Counts(); got.Connections != 2 || got.Refused != 2 {
+	if got := p.Counts(); got.Connections != 4 || got.Refused != 2 {
 		t.Errorf("%+v", got)
 	}
+	c := dial(t, address)
+	c.get(t, "http://"+host+"/ok")
 	if status, body := c.connect(t, host); status != http.StatusOK {
-		t.Errorf("a tunnel after that: %d %s", status, body)
+		t.Errorf("a tunnel after a request: %d %s", status, body)
 	}
 }
 

@@ -103,11 +103,7 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, context.DeadlineExceeded):
 		status = http.StatusGatewayTimeout
 	}
-	if r.Method == http.MethodConnect {
-		answerConnect(w, status, err.Error())
-		return
-	}
-	http.Error(w, err.Error(), status)
+	answer(w, r, status, err.Error())
 }
 
 func (p *Proxy) report(r *http.Request, refused *refusal) {
@@ -118,10 +114,11 @@ func (p *Proxy) report(r *http.Request, refused *refusal) {
 	p.log.Log(r.Context(), level, "egress refused", "to", refused.to, "why", refused.why)
 }
 
-// answerConnect puts the reason into the status line as well, because that is all of
-// a failed CONNECT that most clients show. It is ASCII and one line: every part that
-// the agent wrote is either quoted or has been read as a host name.
-func answerConnect(w http.ResponseWriter, status int, reason string) {
+// answer ends the connection with a reason. That is in the status line as well, because
+// it is all of a failed CONNECT that most clients show, and of other failures that some
+// do (npm, Python's urllib). It is ASCII and one line: every part that the agent wrote
+// is either quoted or has been read as a host name.
+func answer(w http.ResponseWriter, r *http.Request, status int, reason string) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		return
@@ -129,9 +126,12 @@ func answerConnect(w http.ResponseWriter, status int, reason string) {
 	defer conn.Close()
 	short, _, _ := strings.Cut(reason, ": ")
 	conn.SetDeadline(time.Now().Add(time.Second))
-	fmt.Fprintf(conn, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s\n",
-		status, short, len(reason)+1, reason)
+	fmt.Fprintf(conn, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n",
+		status, short, len(reason)+1)
+	if r.Method != http.MethodHead {
+		fmt.Fprintln(conn, reason)
+	}
 	// A close with something unread would take the answer back.
 	closeWrite(conn)
-	io.Copy(io.Discard, io.LimitReader(conn, 64<<10))
+	io.Copy(io.Discard, io.LimitReader(conn, 1<<20))
 }

@@ -178,9 +178,9 @@ func TestLog(t *testing.T) {
 	var log bytes.Buffer
 	cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
 	p := proxy(t, cfg)
-	c := dial(t, serve(t, p))
+	address := serve(t, p)
 	for range 150 {
-		c.get(t, "http://refused.test/")
+		dial(t, address).get(t, "http://refused.test/")
 	}
 	p.Close()
 	if n := strings.Count(log.String(), `msg="egress refused" to=refused.test:80 why="it allows`); n != 100 {

@@ -20,10 +20,14 @@ func doctor(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	defer os.RemoveAll(state)
+	home, err := os.UserHomeDir()
+	if err != nil {
+		home = "" // a user without one has nothing to protect there
+	}
 	found := agent.Doctor(ctx, agent.Config{
 		StateDir: state, Init: "/proc/self/exe",
 		Path: os.Getenv("PATH"), Pi: cmd.String("pi"), Node: cmd.String("node"), Bwrap: cmd.String("bwrap"),
-		Provider: cmd.String("provider"), Limits: limits(cmd),
+		Provider: cmd.String("provider"), Home: home, Limits: limits(cmd),
 	})
 	if cmd.Bool("json") {
 		text, err := json.MarshalIndent(found, "", "  ")
@@ -33,7 +37,7 @@ func doctor(ctx context.Context, cmd *cli.Command) error {
 		fmt.Println(string(text))
 	} else {
 		for _, f := range found {
-			fmt.Printf("%-8s %-13s %s\n", f.Status, f.Name, f.Detail)
+			fmt.Printf("%-8s %-14s %s\n", f.Status, f.Name, f.Detail)
 		}
 	}
 	if !agent.Healthy(found) {

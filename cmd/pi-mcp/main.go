@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"pi-mcp/cage/cageinit"
+	"pi-mcp/cage/selftest"
 )
 
 // version is set by the build.
@@ -20,6 +21,9 @@ var version = "devel"
 func main() {
 	if len(os.Args) == 2 && os.Args[1] == cageinit.Command {
 		cageinit.Main()
+	}
+	if len(os.Args) > 1 && os.Args[1] == selftest.Command {
+		selftest.Main(os.Args[2:])
 	}
 	defer keepAwake()()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)

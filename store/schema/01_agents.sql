@@ -36,6 +36,7 @@ create table agents (
   writable      text not null,
   readable      text not null,
   denied        text not null,
+  spellings     text not null,         -- of those paths, as they were given, where a symlink is in them
   callback      text not null,         -- '': nobody is told
   network       text not null,         -- what it may reach
   model_host    text not null,         -- '': not known yet
