@@ -66,12 +66,3 @@ func (c *client) waiting(args obj) (got func() waited) {
 		return v
 	}
 }
-
-// with is args and one more.
-func with(args obj, name string, value any) obj {
-	all := obj{name: value}
-	for k, v := range args {
-		all[k] = v
-	}
-	return all
-}
