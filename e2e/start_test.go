@@ -57,6 +57,7 @@ func TestF42GoodFlags(t *testing.T) {
 		"network": "github.com, *.npmjs.org:443", "egress-allow": "10.0.0.7:443,[fd00::1]:80",
 		"max-processes": "512", "max-file-size": "1GiB",
 		"max-depth": "1", "max-descendants": "none", "max-callbacks": "10", "callback-hold": "30s", "agent-scope": "group",
+		"child-mcp": "off",
 		"max-tmp": "1GiB", "max-tmp-files": "none", "max-session": "64MiB", "max-memory": "2GiB", "max-cpu": "1.5", "check-pause": "1",
 	}
 	var flags, env []string
@@ -121,7 +122,7 @@ func TestF42BadFlags(t *testing.T) {
 		{args: []string{"--agents-dir", "/proc/pi-mcp"}, says: []string{"--agents-dir", "/proc/pi-mcp"}},
 	}
 	for _, name := range []string{"refresh-pause", "handshake", "grace", "max-agents", "max-group-agents", "max-message", "max-stdout", "max-stderr", "max-processes", "max-file-size",
-		"max-depth", "max-descendants", "max-callbacks", "callback-hold",
+		"max-depth", "max-descendants", "max-callbacks", "callback-hold", "child-mcp",
 		"max-tmp", "max-tmp-files", "max-session", "max-memory", "max-cpu", "check-pause"} {
 		variable := "PI_MCP_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 		for _, value := range []string{"soon", "-1", "1e99", "10XB"} {
