@@ -58,7 +58,7 @@ func TestF42GoodFlags(t *testing.T) {
 		"max-processes": "512", "max-file-size": "1GiB",
 		"max-depth": "1", "max-descendants": "none", "max-callbacks": "10", "callback-hold": "30s", "agent-scope": "group",
 		"child-mcp": "off",
-		"max-tmp": "1GiB", "max-tmp-files": "none", "max-session": "64MiB", "max-memory": "2GiB", "max-cpu": "1.5", "check-pause": "1",
+		"max-tmp":   "1GiB", "max-tmp-files": "none", "max-session": "64MiB", "max-memory": "2GiB", "max-cpu": "1.5", "check-pause": "1",
 	}
 	var flags, env []string
 	for _, name := range w.flagNames() {
