@@ -64,8 +64,8 @@ func TestEndpointDuringStop(t *testing.T) {
 	door := w.door(a.AgentID)
 	go w.sup.Rip(t.Context(), w.who, a.AgentID, false) // ends with the world
 	eventually(t, func() bool { return door.ask(t).refused() }, func() string { return "the token is still good" })
-	if i := w.untilState(a.AgentID, agent.Active); i.PID == nil { // it is stopping
-		t.Error("the control: it has no process")
+	if i := w.untilState(a.AgentID, agent.Active); i.PID == nil { // the state is written a moment after that
+		t.Error("the control: it has no process any more")
 	}
 	w.sup.Close()
 	if n := d.ends(a.AgentID); n != 1 {

@@ -122,7 +122,7 @@ func TestF42BadFlags(t *testing.T) {
 		{args: []string{"--agents-dir", "/proc/pi-mcp"}, says: []string{"--agents-dir", "/proc/pi-mcp"}},
 	}
 	for _, name := range []string{"refresh-pause", "handshake", "grace", "max-agents", "max-group-agents", "max-message", "max-stdout", "max-stderr", "max-processes", "max-file-size",
-		"max-depth", "max-descendants", "max-callbacks", "callback-hold",
+		"max-depth", "max-descendants", "max-callbacks", "callback-hold", "child-mcp",
 		"max-tmp", "max-tmp-files", "max-session", "max-memory", "max-cpu", "check-pause"} {
 		variable := "PI_MCP_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 		for _, value := range []string{"soon", "-1", "1e99", "10XB"} {
