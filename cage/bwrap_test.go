@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"pi-mcp/cage"
@@ -15,7 +16,11 @@ func stub(t *testing.T, help, script string) string {
 	t.Helper()
 	path := t.TempDir() + "/bwrap"
 	text := "#!/bin/sh\nif [ \"$1\" = --help ]; then cat <<'END'\n" + help + "\nEND\nexit 0; fi\n" + script + "\n"
-	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+	// Nothing may fork while it is open for writing: the kernel executes no such file.
+	syscall.ForkLock.RLock()
+	err := os.WriteFile(path, []byte(text), 0o755)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
 		t.Fatal(err)
 	}
 	return path
