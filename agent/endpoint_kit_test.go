@@ -221,9 +221,12 @@ func listening(t testing.TB) (n int) {
 
 // inCage has an agent with the fake pi send a request to its own endpoint, with bash
 // alone, and returns the whole answer.
-func (w *world) inCage(id, token, name string) string {
+func (w *world) inCage(id, token, name string) string { return w.manyInCage(id, token, name, 1) }
+
+// manyInCage is inCage for so many requests at once.
+func (w *world) manyInCage(id, token, name string, n int) string {
 	w.t.Helper()
-	w.send(id, act(do("spawn", knock(token, name)), do("wait_file", "/tmp/"+name), do("turn", "done")))
+	w.send(id, act(do("spawn", knock(token, name, n)), do("wait_file", "/tmp/"+name), do("turn", "done")))
 	path := filepath.Join(w.files.Paths(id).Tmp, name)
 	eventually(w.t, func() bool { _, err := os.Stat(path); return err == nil }, func() string { return path + " never came" })
 	text, err := os.ReadFile(path)
@@ -235,9 +238,13 @@ func (w *world) inCage(id, token, name string) string {
 // reads itself.
 const ownToken = `"$(grep -o 'Bearer [^"]*' /pi-agent/mcp.json | cut -c8-)"`
 
-// knock is a program that asks the endpoint of the cage that it is in.
-func knock(token, name string) []string {
+// knock is a program that asks the endpoint of the cage that it is in, n times at
+// once.
+func knock(token, name string, n int) []string {
 	return []string{"/bin/bash", "-c", fmt.Sprintf(`cd /tmp
-{ exec 3<>/dev/tcp/127.0.0.1/17017 && printf 'GET /mcp HTTP/1.1\r\nHost: 127.0.0.1:17017\r\nAuthorization: Bearer %%s\r\nConnection: close\r\n\r\n' %s >&3 && cat <&3 || echo cannot connect; } >part 2>&1
-mv part %s`, token, name)}
+for i in $(seq %d); do
+	{ exec 3<>/dev/tcp/127.0.0.1/17017 && printf 'GET /mcp HTTP/1.1\r\nHost: 127.0.0.1:17017\r\nAuthorization: Bearer %%s\r\nConnection: close\r\n\r\n' %s >&3 && cat <&3 || echo cannot connect; } &
+done >part 2>&1
+wait
+mv part %s`, n, token, name)}
 }

@@ -95,6 +95,9 @@ func TestEndpointInCage(t *testing.T) {
 	if got := w.inCage(a.AgentID, other.token, "other"); !strings.Contains(got, "401 Unauthorized") {
 		t.Errorf("with the other's token: %s", got)
 	}
+	if got := w.manyInCage(a.AgentID, ownToken, "many", 40); strings.Count(got, "hello "+a.AgentID) != 40 {
+		t.Errorf("40 at once: %s", got)
+	}
 	if got := w.inCage(b.AgentID, other.token, "control"); !strings.Contains(got, "hello "+b.AgentID) {
 		t.Errorf("the control: %s", got)
 	}
@@ -114,7 +117,7 @@ func TestEndpointInCage(t *testing.T) {
 func TestEndpointWhileStarting(t *testing.T) {
 	w, _ := newDesk(t)
 	w.script("early", map[string]any{"start": []any{
-		do("spawn", knock(ownToken, "early")), do("wait_file", "/tmp/early"),
+		do("spawn", knock(ownToken, "early", 1)), do("wait_file", "/tmp/early"),
 	}})
 	a := w.run(agent.RunRequest{Model: "early"})
 	got, err := os.ReadFile(filepath.Join(w.files.Paths(a.AgentID).Tmp, "early"))
