@@ -134,16 +134,16 @@ func (a *liveAgent) wake() {
 	}
 }
 
-// postEvery is how often is looked for what may be told by now, if there is no lap
-// whose pause says so.
+// postEvery is how often is looked for what may be told by now, unless the lap's pause
+// is shorter.
 const postEvery = time.Second
 
 // postman has agents told what could not be told at once: what was put off, held, or
 // owed by an agent of another server.
 func (s *Supervisor) postman() {
-	every := s.cfg.RefreshPause
-	if every <= 0 {
-		every = postEvery
+	every := postEvery
+	if pause := s.cfg.RefreshPause; pause > 0 {
+		every = min(every, pause)
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()

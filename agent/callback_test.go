@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"pi-mcp/agent"
 )
@@ -278,4 +279,30 @@ func TestCallbackTargetRemoved(t *testing.T) {
 	if len(w.owed(p.AgentID)) != 0 || i.Callback.Error == nil || !strings.Contains(*i.Callback.Error, "removed") || i.Callback.SettleCount != 1 {
 		t.Errorf("after the removal: %+v, owed %v", i.Callback, w.owed(p.AgentID))
 	}
+}
+
+// A child and its target may be on two servers with one database.
+func TestCallbackAcrossServers(t *testing.T) {
+	w := quick(t)
+	p := w.run(agent.RunRequest{})
+	other := *w
+	other.open()
+	c := other.run(agent.RunRequest{Callback: p.AgentID})
+	other.says(c.AgentID, "from the other one")
+	if n := w.hears(p.AgentID, 1)[0][0]; *n.LastAssistantText != "from the other one" {
+		t.Errorf("heard %+v", n)
+	}
+}
+
+// However long the lap's pause is, what is put off comes in time.
+func TestCallbackIsRetriedWithALongPause(t *testing.T) {
+	w := newWorld(t, func(c *agent.Config) { c.RefreshPause = time.Hour })
+	p := w.run(agent.RunRequest{})
+	c := w.child(p.AgentID)
+	w.busy(p.AgentID)
+	w.says(c.AgentID, "done")
+	w.sentUnread(p.AgentID, 1)
+	_, err := w.sup.Abort(t.Context(), w.who, p.AgentID, true)
+	must(t, err)
+	w.hears(p.AgentID, 1)
 }
