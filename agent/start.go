@@ -33,10 +33,8 @@ type launch struct {
 	warnings   []string    // about them
 }
 
-// programs finds what a start runs and is limited by. It makes nothing. Whether this
-// machine can have cages at all is not tried out beforehand: a start fails at the same
-// step as a trial would, with the same cause and remedy, before anything of pi runs,
-// and the next one tries again.
+// programs finds what a start runs and is limited by. It makes nothing, and tries out no
+// cage: where none can be made the start says why, before pi runs, and the next tries again.
 func (s *Supervisor) programs(ctx context.Context) (launch, error) {
 	if err := s.groups.check(s.cfg.Limits.Processes); err != nil {
 		return launch{}, startError(ctx, "limiting its processes", err)
@@ -434,10 +432,7 @@ func (a *liveAgent) spec(l launch) cage.Spec {
 		binds = append(binds, cage.Bind{Source: l.cache, Target: cacheTarget})
 		env = append(env, "NODE_COMPILE_CACHE="+cacheTarget)
 	}
-	spec := cage.Spec{
-		Grants: l.grants, Spellings: a.row.Spellings, Binds: binds,
-		Env: env, Dir: a.row.Cwd, Network: true, Limits: a.sup.cfg.Limits.perProcess(),
-	}
+	spec := cage.Spec{Grants: l.grants, Spellings: a.row.Spellings, Binds: binds, Env: env, Dir: a.row.Cwd, Network: true, Limits: a.sup.cfg.Limits.perProcess()}
 	if policyOf(a.row.Network) != egress.Host {
 		spec.Network, spec.Listen = false, []string{proxyAddress}
 		spec.Env = append(spec.Env, proxyEnv(l.modelHost)...)
