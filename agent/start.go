@@ -22,10 +22,8 @@ type launch struct {
 	endpoint   *endpoint   // of this start, made with its files; nil without one
 }
 
-// programs finds what a start runs and is limited by. It makes nothing. Whether this
-// machine can have cages at all is not tried out beforehand: a start fails at the same
-// step as a trial would, with the same cause and remedy, before anything of pi runs,
-// and the next one tries again.
+// programs finds what a start runs and is limited by. It makes nothing, and tries out no
+// cage: where none can be made the start says why, before pi runs, and the next tries again.
 func (s *Supervisor) programs(ctx context.Context) (launch, error) {
 	if err := s.groups.check(s.cfg.Limits); err != nil {
 		return launch{}, startError(ctx, "checking its limits", err)
