@@ -203,6 +203,22 @@ func TestForgottenPrompt(t *testing.T) {
 	w.untilState(a.AgentID, agent.Idle)
 }
 
+// F56: answers that a lap misses change nothing. That laps go by is seen by another
+// agent, whose prompt three of them give up.
+func TestF56MissedAnswers(t *testing.T) {
+	w := newWorld(t, func(c *agent.Config) { c.RefreshPause = time.Millisecond })
+	w.script("forgets", map[string]any{"on": map[string]any{"prompt": []any{do("respond", do("data", do("disposition", "started")))}}})
+	a := w.run(agent.RunRequest{})
+	w.send(a.AgentID, act(record("agent_start"), do("touch", "/tmp/on"), do("hang", true)))
+	waitFile(t, filepath.Join(w.files.Paths(a.AgentID).Tmp, "on"))
+	other := w.run(agent.RunRequest{Model: "forgets"})
+	w.send(other.AgentID, "hello")
+	w.untilState(other.AgentID, agent.Idle)
+	if i := w.info(a.AgentID); i.State != agent.Active || i.LastError != nil || i.SettleCount != 0 {
+		t.Errorf("after laps without an answer: %s, %d settles, %v", i.State, i.SettleCount, i.LastError)
+	}
+}
+
 // An abort does not wait for ever for a prompt that pi is busy with.
 func TestAbortUnansweredPrompt(t *testing.T) {
 	w := newWorld(t)

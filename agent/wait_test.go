@@ -372,11 +372,17 @@ func newID() string { return uuid.Must(uuid.NewV7()).String() }
 func TestWaitForOneself(t *testing.T) {
 	w := newWorld(t)
 	parent := ""
-	line := make([]string, 4) // from the first to the youngest
+	line, rows := make([]string, 4), make([]store.Agent, 4) // from the first to the youngest
 	for depth := range line {
 		line[depth] = newID()
-		must(t, w.db.Insert(t.Context(), store.Agent{ID: line[depth], Group: "default", State: "ripped", Parent: parent, Depth: depth, Ancestors: slices.Clone(line[:depth])}, 64))
+		rows[depth] = store.Agent{ID: line[depth], Group: "default", State: "ripped", Parent: parent, Depth: depth,
+			Ancestors: slices.Clone(line[:depth]), Living: true}
+		must(t, w.db.Insert(t.Context(), rows[depth], 64)) // below one that lives
 		parent = line[depth]
+	}
+	for _, row := range rows {
+		row.Living = false
+		must(t, w.db.Save(t.Context(), row))
 	}
 	caller := agent.Caller{Group: "default", Agent: line[2]}
 	for i, id := range line {

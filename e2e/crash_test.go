@@ -45,6 +45,34 @@ func TestF13ServerKilled(t *testing.T) {
 	}
 }
 
+// An agent was to be called back by one that was in the middle of a run when the
+// server was killed. It is, once it lives again, and once.
+func TestF13CallbackOutlivesTheServer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.client()
+	target := c.run(nil)
+	child := c.run(obj{"callback_agent_id": target.ID})
+	c.send(child.ID, never())
+	c.untilState(child.ID, "active")
+	c.kill()
+	w.quiet()
+	c = w.client()
+	if i := c.info(child.ID); i.Callback.SettleCount != 1 || i.Callback.NotifiedSeq != 0 {
+		t.Errorf("what there is to tell: %+v", i.Callback)
+	}
+	call[info](c, "resurrect", obj{"agent_id": target.ID})
+	c.until(child.ID, "is told of", func(i info) bool { return i.Callback.NotifiedSeq == 1 })
+	i := c.settled(target.ID, 1)
+	has(t, "what it was told", i.text(), "[callback "+child.ID+":1]", `"why":"exited"`, "server")
+	c.close()
+	c = w.client()
+	call[info](c, "resurrect", obj{"agent_id": target.ID})
+	if i := c.ask(target.ID, "anything else?"); i.Messages.User != 2 {
+		t.Errorf("told again: %+v", i.Messages)
+	}
+}
+
 // What agents left running in sessions of their own dies with a killed server too.
 func TestF11KilledServerLeavesNothing(t *testing.T) {
 	t.Parallel()
