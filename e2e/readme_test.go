@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -26,20 +27,27 @@ func TestReadmeSession(t *testing.T) {
 	c := w.client()
 	project := filepath.Join(t.TempDir(), "project")
 	made := write(t, filepath.Join(project, "main.go"), "package main\n")
-	id := ""
-	for _, e := range examples(t) {
-		args := e.arguments(t, id, project)
-		got := call[obj](c, e.tool, args)
+	play(t, c, examples(t, "A first session", "run", "remove"), project)
+	c.none()
+	chain := play(t, c, examples(t, "Agents that start agents", "run", "rip"), project)
+	call[obj](c, "remove", obj{"agent_id": chain})
+	w.untouched()
+	if _, err := os.Stat(made); err != nil {
+		t.Errorf("the project is not what it was: %v", err)
+	}
+}
+
+// play makes the calls of a table and returns the agent that they are about.
+func play(t *testing.T, c *client, all []example, project string) (id string) {
+	t.Helper()
+	for _, e := range all {
+		got := call[obj](c, e.tool, e.arguments(t, id, project))
 		e.check(t, got)
 		if id == "" {
 			id, _ = got["agent_id"].(string)
 		}
 	}
-	c.none()
-	w.untouched()
-	if _, err := os.Stat(made); err != nil {
-		t.Errorf("the project is not what it was: %v", err)
-	}
+	return id
 }
 
 // What README says to put into clients' settings is JSON that names one server.
@@ -75,15 +83,15 @@ func readme(t *testing.T) string {
 	return string(page)
 }
 
-// examples are the rows of the table below "A first session". A row that is no tool
+// examples are the rows of the table below a heading. A row that is no tool
 // call fails the test: it would not be run.
-func examples(t *testing.T) (all []example) {
+func examples(t *testing.T, heading, first, last string) (all []example) {
 	t.Helper()
-	_, section, _ := strings.Cut(readme(t), "## A first session\n")
+	_, section, _ := strings.Cut(readme(t), "## "+heading+"\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	_, rows, ok := strings.Cut(section, "|---|---|\n")
 	if !ok {
-		t.Fatal("README has no table of a first session")
+		t.Fatalf("README has no table in %q", heading)
 	}
 	row := regexp.MustCompile("^\\| `([a-z_]+) (\\{.*\\})` \\| (.*) \\|$")
 	for line := range strings.Lines(rows) {
@@ -96,8 +104,8 @@ func examples(t *testing.T) (all []example) {
 		}
 		all = append(all, example{m[1], m[2], m[3]})
 	}
-	if len(all) == 0 || all[0].tool != "run" || all[len(all)-1].tool != "remove" {
-		t.Fatalf("README's session does not go from run to remove: %+v", all)
+	if len(all) == 0 || all[0].tool != first || all[len(all)-1].tool != last {
+		t.Fatalf("%q does not go from %s to %s: %+v", heading, first, last, all)
 	}
 	return all
 }
@@ -130,7 +138,7 @@ func (e example) check(t *testing.T, got obj) {
 		if m[1] != "" {
 			name, want = "state", m[2]
 		}
-		if v, ok := got[name]; !ok || v == nil || want != "" && v != want {
+		if v, ok := got[name]; !ok || v == nil || want != "" && fmt.Sprint(v) != want {
 			t.Errorf("%s: README says %q, but %s is %v", e.tool, e.answer, name, v)
 		}
 	}
