@@ -11,7 +11,7 @@ import (
 // A bash tool that fills /tmp: its agent is told before the next request to the
 // model, once, and is stopped because it deletes nothing. Other agents go on, and the
 // stopped one can be brought back when there is room.
-func TestF104FullTmp(t *testing.T) {
+func TestTmpBudget(t *testing.T) {
 	t.Parallel()
 	w, m := newReal(t, "PI_MCP_MAX_TMP=16MiB", "PI_MCP_CHECK_PAUSE=1s")
 	c := w.client()

@@ -21,8 +21,7 @@ func TestOutsideAsUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		return
 	}
-	rows, _ := outsideRows(t)
-	tests := outsideTests(rows)
+	tests := outsideTests()
 	user := newOutsideUser(t, slices.Sorted(maps.Keys(tests)))
 	for pkg, names := range tests {
 		out := user.run(t, pkg, "^("+strings.Join(names, "|")+")$")
