@@ -78,7 +78,7 @@ func (s *Supervisor) saveLost(ctx context.Context, row *store.Agent, was State) 
 	if was != Active || row.Callback == "" {
 		return s.cfg.Store.Save(ctx, *row)
 	}
-	pending, err := s.cfg.Store.Working(ctx, row.ID, working())
+	pending, err := s.cfg.Store.Working(ctx, row.ID, working(), s.cfg.Limits.Callbacks)
 	if err != nil {
 		return err
 	}

@@ -229,6 +229,7 @@ func (a *liveAgent) finish() {
 
 // exited takes the end of the process, and why in words.
 func (a *liveAgent) exited(e cage.Exit, why string) {
+	runAll(&a.turn.commits) // for those that pi does not live to give the facts of
 	a.turn.drop()
 	a.disconnect()
 	a.letter = nil // what it was to tell is still owed

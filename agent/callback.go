@@ -3,6 +3,7 @@ package agent
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"pi-mcp/store"
@@ -53,7 +54,7 @@ func (a *liveAgent) owe(why, by string) {
 	}
 	ctx, cancel := a.sup.writing()
 	defer cancel()
-	pending, err := a.sup.cfg.Store.Working(ctx, a.id, working())
+	pending, err := a.sup.cfg.Store.Working(ctx, a.id, working(), a.sup.cfg.Limits.Callbacks)
 	if err != nil {
 		a.sup.cfg.Log.Warn("cannot tell who still works for an agent", "agent", a.id, "err", err)
 	}
@@ -87,19 +88,41 @@ func (s *Supervisor) debtOf(row *store.Agent, why string, pending []string) stor
 		PendingChildren: list(pending),
 	}
 	if row.LastText != nil {
-		n.LastAssistantText = filled(clip(*row.LastText, maxNewsText))
-		if row.LastTextBytes > maxNewsText {
+		text := clipEncoded(*row.LastText, maxNewsText)
+		n.LastAssistantText = filled(text)
+		if row.LastTextBytes > int64(len(text)) {
 			n.More = "the text is cut: get_info has more of it, and grep and read find all of it in the agent's stdout"
 		}
 	}
 	if row.LastError != nil {
-		n.LastError = filled(clip(*row.LastError, maxNewsText))
+		n.LastError = filled(clipEncoded(*row.LastError, maxNewsText/4))
 	}
-	body, err := json.Marshal(n)
-	if err != nil {
+	return store.Debt{Target: row.Callback, Body: n.encode()}
+}
+
+// encode is the news as JSON on one line. Nothing in it is for a browser, so what is
+// markup is left as it is.
+func (n news) encode() string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(n); err != nil {
 		panic(err) // strings and numbers
 	}
-	return store.Debt{Target: row.Callback, Body: string(body)}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// clipEncoded cuts a text to most bytes, and to half as much more in JSON: control
+// characters take six bytes there.
+func clipEncoded(text string, most int) string {
+	text = clip(text, most)
+	for {
+		encoded := len(news{Name: text}.encode()) - len(news{}.encode())
+		if encoded <= most*3/2 {
+			return text
+		}
+		text = clip(text, len(text)*most/encoded)
+	}
 }
 
 // bound is how often an agent may tell without a client's message in between.
@@ -115,7 +138,7 @@ func (s *Supervisor) asked(who Caller, id string) {
 	}
 	ctx, cancel := s.writing()
 	defer cancel()
-	if err := s.cfg.Store.Asked(ctx, id); err != nil {
+	if err := s.cfg.Store.Asked(ctx, id, s.bound().Held); err != nil {
 		s.cfg.Log.Warn("cannot note a client's message", "agent", id, "err", err)
 	}
 }

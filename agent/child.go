@@ -22,7 +22,7 @@ type line struct {
 	bounds  cage.Grants    // the same as its cage is made to now
 }
 
-// lineOf finds what an agent is bounded by that who starts.
+// lineOf finds what an agent is bounded by that who starts, but for its paths.
 func (s *Supervisor) lineOf(ctx context.Context, who Caller) (*line, error) {
 	if !who.caged() {
 		return nil, nil
@@ -35,13 +35,30 @@ func (s *Supervisor) lineOf(ctx context.Context, who Caller) (*line, error) {
 		return nil, &LimitError{Name: "max-depth", Value: s.cfg.Limits.Depth,
 			Remedy: fmt.Sprintf("you are at depth %d and can start no agents; do the work yourself", parent.Depth)}
 	}
-	l := &line{parent: parent, ceiling: &store.Ceiling{
-		Write: parent.Write, Read: parent.Read, Denied: parent.Denied, Network: parent.Network,
-	}}
-	if l.bounds, err = s.bounds(l.ceiling); err != nil {
+	id, err := s.cfg.Store.Full(ctx, append(slices.Clone(parent.Ancestors), parent.ID), s.cfg.Limits.Descendants)
+	if err != nil {
 		return nil, err
 	}
-	return l, nil
+	if id != "" {
+		return nil, s.full(id)
+	}
+	return &line{parent: parent, ceiling: &store.Ceiling{
+		Write: parent.Write, Read: parent.Read, Denied: parent.Denied, Network: parent.Network,
+	}}, nil
+}
+
+// full says that an agent has had all its descendants.
+func (s *Supervisor) full(id string) error {
+	return &LimitError{Name: "max-descendants", Value: s.cfg.Limits.Descendants,
+		Remedy: "agent " + id + " has started that many over its life, with those that they started; go on with the ones there are"}
+}
+
+// bind finds the rules that the paths of a new agent must lie within.
+func (s *Supervisor) bind(l *line) (err error) {
+	if l != nil {
+		l.bounds, err = s.bounds(l.ceiling)
+	}
+	return err
 }
 
 // bounds are the rules that a ceiling means now, with what is closed automatically.
@@ -74,16 +91,26 @@ func (s *Supervisor) grants(req RunRequest, l *line) (cage.Grants, error) {
 			return cage.Grants{}, err
 		}
 	}
-	now, err := resolve(req.Grants, s.policy())
+	now, err := req.Grants.Resolve(s.policy())
 	if err != nil {
-		return now, err
+		return now, l.hide(err)
 	}
 	if _, err := cage.Narrow(now, l.bounds); err != nil {
-		return now, grantError(err)
+		return now, l.hide(err)
 	}
 	// What is closed automatically is found anew at each start and not kept.
 	now, err = cage.Narrow(now, cage.Grants{Write: l.ceiling.Write, Read: l.ceiling.Read, Denied: l.ceiling.Denied})
-	return now, grantError(err)
+	return now, l.hide(err)
+}
+
+// hide keeps what an error says of a path that is not the caller's from it: between
+// two looks at a path a symlink on it may have been moved.
+func (l *line) hide(err error) error {
+	bad, ok := errors.AsType[*cage.GrantError](err)
+	if !ok || l.inside(bad.Path) && l.leadsInside(bad.Path) {
+		return grantError(err)
+	}
+	return outside(bad.Arg, "a path")
 }
 
 // ownPlaces is a working directory as a list, empty for one that every cage has.
@@ -98,18 +125,23 @@ func ownPlaces(cwd string) []string {
 // up for it: by asking, an agent must not find out what else the host has.
 func (l *line) owns(arg string, paths []string) error {
 	for _, p := range paths {
-		if !l.inside(filepath.Clean(p)) {
-			return outside(arg, p)
+		if arg == "denied" && slices.Contains(l.bounds.Denied, p) {
+			continue // known to the caller, and denied in any case
 		}
-		if real, err := filepath.EvalSymlinks(p); err != nil || !l.inside(real) {
-			return outside(arg, p)
+		if !l.inside(filepath.Clean(p)) || !l.leadsInside(p) {
+			return outside(arg, fmt.Sprintf("%q", p))
 		}
 	}
 	return nil
 }
 
+func (l *line) leadsInside(path string) bool {
+	real, err := filepath.EvalSymlinks(path)
+	return err == nil && l.inside(real)
+}
+
 func outside(arg, path string) error {
-	return &ArgError{arg, fmt.Sprintf("%q is not there or not inside your own paths: name one that you were granted, or one below it. "+
+	return &ArgError{arg, fmt.Sprintf("%s is not there or not inside your own paths: name one that you were granted, or one below it. "+
 		"Your /tmp and /home/agent are yours alone and cannot be given away", path)}
 }
 

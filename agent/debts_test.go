@@ -167,7 +167,7 @@ func TestCallbackLimit(t *testing.T) {
 			told++
 		}
 		w.until(c.AgentID, "the end of the hold", func(i agent.Info) bool { return i.Callback.Error == nil })
-		must(t, w.db.Asked(t.Context(), c.AgentID)) // a new count for the next
+		must(t, w.db.Asked(t.Context(), c.AgentID, "")) // a new count for the next
 		w.untilState(p.AgentID, agent.Idle)
 	}
 }

@@ -13,11 +13,21 @@ import (
 	"pi-mcp/store"
 )
 
-// Bounds of one message that tells news: the rest comes in the next.
+// Bounds of one message that tells news: the rest comes in the next. It has to fit
+// into the context of a model.
 const (
-	maxLetter     = 128 << 10 // bytes, unless one news alone is longer
+	maxLetter     = 64 << 10 // bytes, unless one news alone is longer
 	maxLetterNews = 32
 )
+
+// roomFor is how many bytes one message to an agent may have. A token is more than a
+// byte, so that this is a part of its context.
+func roomFor(contextSize int64) int {
+	if contextSize > 0 {
+		return int(min(contextSize, maxLetter))
+	}
+	return maxLetter
+}
 
 // A letter is a message to an agent that tells news of others. It is under way from
 // before it is written to pi until pi says that it is in the session; an accepted
@@ -27,12 +37,12 @@ type letter struct {
 	debts []store.Debt
 }
 
-// letterOf puts as many debts as fit into one message.
-func letterOf(debts []store.Debt) letter {
+// letterOf puts as many debts as fit into a message of room bytes, and at least one.
+func letterOf(debts []store.Debt, room int) letter {
 	var marks, bodies strings.Builder
 	n := 0
 	for _, d := range debts {
-		if n == maxLetterNews || n > 0 && bodies.Len()+len(d.Body) > maxLetter {
+		if n == maxLetterNews || n > 0 && bodies.Len()+len(d.Body) > room {
 			break
 		}
 		n++
@@ -69,11 +79,7 @@ func bodyOf(d store.Debt) string {
 		return d.Body // of another version of this program
 	}
 	n.Sequence = d.Seq
-	text, err := json.Marshal(n)
-	if err != nil {
-		return d.Body
-	}
-	return string(text)
+	return n.encode()
 }
 
 // deliver tells the agent what there is to tell, as one message, unless one is still
@@ -95,7 +101,7 @@ func (a *liveAgent) deliver() {
 	case slices.ContainsFunc(debts, func(d store.Debt) bool { return d.Sent }):
 		a.search(debts)
 	default:
-		a.sendLetter(letterOf(debts))
+		a.sendLetter(letterOf(debts, roomFor(a.row.ContextSize)))
 	}
 }
 
@@ -187,7 +193,7 @@ func (a *liveAgent) searched(debts, found []store.Debt, err error) {
 		return a.waits(d) || slices.ContainsFunc(found, func(f store.Debt) bool { return f.Child == d.Child && f.Seq == d.Seq })
 	})
 	if len(left) > 0 {
-		a.sendLetter(letterOf(left))
+		a.sendLetter(letterOf(left, roomFor(a.row.ContextSize)))
 	}
 }
 

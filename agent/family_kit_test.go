@@ -34,6 +34,9 @@ func (w *world) child(parent string, req ...agent.RunRequest) agent.Info {
 	if len(req) > 0 {
 		r = req[0]
 	}
+	if r.Model == "" {
+		r.Model = "plain" // not the parent's, which may be an odd one
+	}
 	r.Callback = parent
 	res, err := w.sup.Run(w.t.Context(), w.as(parent), r)
 	must(w.t, err)

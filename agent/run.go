@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -41,7 +42,13 @@ func (s *Supervisor) Run(ctx context.Context, who Caller, req RunRequest) (RunRe
 	if s.ctx.Err() != nil {
 		return RunResult{}, ErrStopping
 	}
-	s.fill(&req)
+	from, err := s.lineOf(ctx, who)
+	if err != nil {
+		return RunResult{}, err
+	}
+	if err := s.fill(&req, from); err != nil {
+		return RunResult{}, err
+	}
 	if err := s.checkRun(who, req); err != nil {
 		return RunResult{}, err
 	}
@@ -49,8 +56,7 @@ func (s *Supervisor) Run(ctx context.Context, who Caller, req RunRequest) (RunRe
 	if err != nil {
 		return RunResult{}, err
 	}
-	from, err := s.lineOf(ctx, who)
-	if err != nil {
+	if err := s.bind(from); err != nil {
 		return RunResult{}, err
 	}
 	if req.Callback != "" {
@@ -113,15 +119,21 @@ func (s *Supervisor) drop(row store.Agent) error {
 	return s.erase(row.ID)
 }
 
-// takeBack removes an agent whose first prompt failed, and says why it failed.
+// takeBack removes an agent whose first prompt failed, and says why it failed. Nobody
+// is told of it, for nobody was given its id, and it counts as a start that failed.
 func (s *Supervisor) takeBack(a *liveAgent, why error) error {
+	a.tell(func() { a.row.Callback, a.row.Ready = "", false })
 	_, _ = a.end(context.Background(), Caller{}, ByRemove)
 	ctx, cancel := s.writing()
 	defer cancel()
-	if row, err := s.cfg.Store.Any(ctx, a.id); err == nil && !row.Removing && row.LastError != nil {
-		why = &StartError{Step: "sending the prompt", Reason: *row.LastError}
+	if row, err := s.cfg.Store.Any(ctx, a.id); err == nil && !row.Removing { // it ended by itself
+		if row.LastError != nil {
+			why = &StartError{Step: "sending the prompt", Reason: *row.LastError}
+		}
+		row.Ready = false
+		why = errors.Join(why, s.cfg.Store.Save(ctx, row))
 	}
-	return errors.Join(why, s.bury(a.id))
+	return errors.Join(why, s.bury(a.id), s.cfg.Store.Forget(ctx, a.id))
 }
 
 // firstPrompt sends the prompt of a run or a resurrection, if there is one.
@@ -133,11 +145,24 @@ func (s *Supervisor) firstPrompt(ctx context.Context, who Caller, a *liveAgent, 
 	return a.send(ctx, *prompt, FollowUp)
 }
 
-// fill puts the server's defaults into a request.
-func (s *Supervisor) fill(req *RunRequest) {
-	def(&req.Provider, s.cfg.Provider)
-	def(&req.Model, s.cfg.Model)
+// fill puts defaults into a request: the server's, or those of the agent that asks.
+// Whose model may read a key, may have it read: so a child has its parent's provider,
+// unless the server is told otherwise.
+func (s *Supervisor) fill(req *RunRequest, from *line) error {
+	provider, model := s.cfg.Provider, s.cfg.Model
+	if from != nil {
+		provider, model = from.parent.Provider, from.parent.Model
+		if req.Provider != "" && req.Provider != provider && !s.cfg.AnyProvider {
+			return &ArgError{"provider", fmt.Sprintf("%q is not your own, which is %q: leave it out; the server allows others with --child-provider any", req.Provider, provider)}
+		}
+	}
+	if req.Provider != "" && req.Provider != provider {
+		model = s.cfg.Model
+	}
+	def(&req.Provider, provider)
+	def(&req.Model, model)
 	def(&req.Name, req.Provider+"/"+req.Model)
+	return nil
 }
 
 // plan checks the paths of a request and makes the row it asks for. Nothing is
@@ -148,6 +173,9 @@ func (s *Supervisor) plan(req RunRequest, from *line) (store.Agent, error) {
 		return store.Agent{}, err
 	}
 	cwd, err := checkCwd(req.Cwd, grants)
+	if err != nil && from != nil { // what is wrong with a path of others is not the caller's to know
+		err = outside("cwd", fmt.Sprintf("%q", req.Cwd))
+	}
 	if err != nil {
 		return store.Agent{}, err
 	}
@@ -190,8 +218,7 @@ func (s *Supervisor) insert(ctx context.Context, row store.Agent) error {
 		return &StateError{ID: row.Parent, State: Exited, Remedy: "it was stopped before the new agent began, and starts none any more"}
 	}
 	if full, ok := errors.AsType[*store.FullError](err); ok {
-		return &LimitError{Name: "max-descendants", Value: s.cfg.Limits.Descendants,
-			Remedy: "agent " + full.ID + " has started that many over its life, with those that they started; go on with the ones there are"}
+		return s.full(full.ID)
 	}
 	return err
 }

@@ -28,6 +28,7 @@ func (a *liveAgent) stop(cause Cause) {
 		a.cancel() // the call that started it fails, so all of it is taken back
 		return
 	}
+	runAll(&a.turn.commits) // a run that has ended has ended, whatever is still to be found out
 	a.cause = cause
 	a.midRun = a.turn.busy()
 	a.endpoint.revoke() // it starts nothing any more that the stop does not know of

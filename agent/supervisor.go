@@ -55,6 +55,7 @@ type Config struct {
 	Limits       Limits        // zero means none of everything: see DefaultLimits
 	CallbackHold time.Duration // how long an agent's settle may wait for its children's; default 10 min
 	GroupScope   bool          // caged agents may read every agent of their group
+	AnyProvider  bool          // caged agents may start agents with other providers than their own
 
 	Log *slog.Logger // default: discard
 }

@@ -29,6 +29,12 @@ func toldChildren(row *store.Agent, l Limits, endpoint bool) string {
 	if l.Descendants != NoLimit {
 		left = append(left, fmt.Sprintf("you may have %d more over your life, with those that they start", more))
 	}
+	if l.Callbacks != NoLimit {
+		left = append(left, fmt.Sprintf("an agent may call back %d times without a message of the user in between", l.Callbacks))
+	}
+	if n := min(l.Agents, l.GroupAgents); n != NoLimit {
+		left = append(left, fmt.Sprintf("at most %d agents may live at a time, yours and others", n))
+	}
 	if len(left) > 0 {
 		fmt.Fprintf(&b, "- What is left to you of the limits on agents: %s.\n", strings.Join(left, "; "))
 	}

@@ -25,6 +25,7 @@ type turn struct {
 	running    bool
 	runs       runs
 	settling   int      // settles that wait for their facts
+	commits    []func() // end that wait, each once
 	quiet      int      // laps in a row in which pi knew nothing of the prompts it took
 	failure    string   // of the last answer of the model, "" if there was none
 	aborter    string   // the agent that aborted the run, "" for others
@@ -180,6 +181,7 @@ func (a *liveAgent) settled(aborted bool) {
 			a.commit(failure, aborted, aborter)
 		}
 	}
+	a.turn.commits = append(a.turn.commits, commit)
 	late := time.AfterFunc(settleWait, func() { a.tell(commit) })
 	took := func() {
 		if missing--; missing > 0 {
@@ -200,12 +202,15 @@ func (a *liveAgent) settled(aborted bool) {
 
 // commit records a settle whose facts are in.
 func (a *liveAgent) commit(failure string, aborted bool, aborter string) {
-	a.turn.settling--
+	if a.turn.settling--; a.turn.settling == 0 {
+		a.turn.commits = nil
+	}
 	if a.state != Active {
 		return
 	}
 	a.row.SettleCount++
 	a.row.LastError = filled(failure)
+	a.waitsSettled(aborted) // first: whom it has heard through them works for it no more
 	switch {
 	case aborted:
 		a.owe(whyAborted, aborter)
@@ -215,7 +220,6 @@ func (a *liveAgent) commit(failure string, aborted bool, aborter string) {
 		a.owe(whySettled, "")
 	}
 	a.move(Settle)
-	a.waitsSettled(aborted)
 	a.reclaim()
 	if a.turn.settling == 0 {
 		runAll(&a.turn.settled)

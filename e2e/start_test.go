@@ -56,7 +56,7 @@ func TestF42GoodFlags(t *testing.T) {
 		"max-message": "64KiB", "max-stdout": "1MiB", "max-stderr": "1GiB", "log-level": "debug",
 		"network": "github.com, *.npmjs.org:443", "egress-allow": "10.0.0.7:443,[fd00::1]:80",
 		"max-processes": "512", "max-file-size": "1GiB",
-		"max-depth": "1", "max-descendants": "none", "max-callbacks": "10", "callback-hold": "30s", "agent-scope": "group",
+		"max-depth": "1", "max-descendants": "none", "max-callbacks": "10", "callback-hold": "30s", "agent-scope": "group", "child-provider": "any",
 		"max-tmp": "1GiB", "max-tmp-files": "none", "max-session": "64MiB", "max-memory": "2GiB", "max-cpu": "1.5", "check-pause": "1",
 		"child-mcp": "off",
 	}
@@ -111,6 +111,7 @@ func TestF42BadFlags(t *testing.T) {
 		{args: []string{"--transport", "pigeon"}, says: []string{"--transport", "pigeon"}},
 		{args: []string{"--network", "a/b"}, says: []string{"--network", "a/b"}},
 		{args: []string{"--egress-allow", "10.0.0.7"}, says: []string{"--egress-allow", "10.0.0.7", "ADDRESS:PORT"}},
+		{args: []string{"--child-provider", "all"}, says: []string{"--child-provider", "all", "own or any"}},
 		{args: []string{"--agent-scope", "all"}, says: []string{"--agent-scope", "all", "descendants or group"}},
 		{args: []string{"--log-level", "loud"}, says: []string{"--log-level", "loud"}},
 		{args: []string{"--db", file + "/db"}, says: []string{"--db", file + "/db"}},

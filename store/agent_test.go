@@ -53,7 +53,8 @@ func TestEveryFieldIsKept(t *testing.T) {
 	var a, b store.Agent
 	n := 0
 	fill(reflect.ValueOf(&a).Elem(), &n)
-	a.ID, a.Removing = newID(t), false
+	parent := insertLiving(t, db, "any")
+	a.ID, a.Parent, a.Removing = newID(t), parent.ID, false
 	insert(t, db, a)
 	want(t, db, a)
 

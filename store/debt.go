@@ -34,6 +34,11 @@ type Bound struct {
 	Held string
 }
 
+// maxOwed is how many debts an agent has at a time. Beyond them the newest takes the
+// place of the oldest: what an agent said last is what counts, and a target that is
+// never told must not fill the database.
+const maxOwed = 64
+
 // SaveOwing saves a row like Save and, in the same transaction, adds the debts that
 // its new state causes; Child, Seq, Tries and Sent are not looked at. A target that
 // is removed is owed nothing.
@@ -59,22 +64,28 @@ func (d *DB) SaveOwing(ctx context.Context, a Agent, debts []Debt, b Bound) erro
 func owe(ctx context.Context, tx *sql.Tx, child string, debt Debt, b Bound) error {
 	const next = `
 		insert into callbacks (child, target, last_seq, notified_seq, unasked)
-		select ?1, ?2, 1, 0, 0
+		select ?1, ?2, 1, 0, 1
 		where exists (select 1 from agents where id = ?2 and removing = 0)
 		on conflict (child) do update
-		set last_seq = last_seq + 1,
+		set last_seq = last_seq + 1, unasked = unasked + 1,
 			error = case when unasked >= ?3 then ?4 else error end
-		returning last_seq`
+		returning last_seq, unasked`
 	const add = `
-		insert into debts (child, seq, target, due, hold, tries, sent, body)
-		values (?, ?, ?, 0, ?, 0, 0, ?)`
-	var seq int64
-	err := tx.QueryRowContext(ctx, next, child, debt.Target, b.Most, b.Held).Scan(&seq)
+		insert into debts (child, seq, target, nth, due, hold, tries, sent, body)
+		values (?, ?, ?, ?, 0, ?, 0, 0, ?)`
+	const drop = `
+		delete from debts
+		where child = ? and seq <= ? and sent = 0`
+	var seq, nth int64
+	err := tx.QueryRowContext(ctx, next, child, debt.Target, b.Most, b.Held).Scan(&seq, &nth)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}
 	if err == nil {
-		_, err = tx.ExecContext(ctx, add, child, seq, debt.Target, until(debt.Hold), debt.Body)
+		_, err = tx.ExecContext(ctx, add, child, seq, debt.Target, nth, until(debt.Hold), debt.Body)
+	}
+	if err == nil {
+		_, err = tx.ExecContext(ctx, drop, child, seq-maxOwed)
 	}
 	return err
 }
@@ -88,19 +99,18 @@ func until(t time.Time) int64 {
 }
 
 // deliverable are the conditions of a debt that may be told now: it is due, its child
-// will not have told too much with those before it, and nobody works for a child whose debt is held. An agent
-// works for another if it will call that one back and is in one of the states, or
-// has not been heard yet.
+// has not told too much before it, and nobody works for a child whose debt is held. An
+// agent works for another if it will call that one back and is in one of the states,
+// or has told it something that has not been heard yet; what is not told for a client's
+// silence is not waited for.
 const deliverable = `
 		from debts d
-		where d.due <= ?1
-			and (select count(*) from debts e where e.child = d.child and e.seq < d.seq)
-				+ coalesce((select unasked from callbacks c where c.child = d.child), 0) < ?2
+		where d.due <= ?1 and d.nth <= ?2
 			and (d.hold <= ?1
 				or not exists (select 1 from agents p where p.id = d.child and p.living = 1)
 				or not (exists (select 1 from agents p where p.id = d.child and p.state in (select value from json_each(?3)))
 					or exists (select 1 from agents w where w.callback = d.child and w.state in (select value from json_each(?3)))
-					or exists (select 1 from debts e where e.target = d.child)))`
+					or exists (select 1 from debts e where e.target = d.child and e.nth <= ?2)))`
 
 // Debts reads what may be told to a target now, by child and in the order in which
 // it came to be. working are the states of an agent at work, and most is how often a
@@ -152,14 +162,14 @@ func (d *DB) Creditors(ctx context.Context, now time.Time, working []string, mos
 }
 
 // Working lists the agents that will call target back and are in one of the states,
-// or have not been heard yet, the oldest first.
-func (d *DB) Working(ctx context.Context, target string, states []string) ([]string, error) {
+// or have not been heard yet, the oldest first. most is as for Debts.
+func (d *DB) Working(ctx context.Context, target string, states []string, most int64) ([]string, error) {
 	const q = `
 		select id from agents where callback = ?1 and state in (select value from json_each(?2))
 		union
-		select child from debts where target = ?1
+		select child from debts where target = ?1 and nth <= ?3
 		order by 1`
-	ids, err := d.strings(ctx, q, target, list{&states})
+	ids, err := d.strings(ctx, q, target, list{&states}, most)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list who works for %s: %w", target, err)
 	}
@@ -213,29 +223,23 @@ func (d *DB) Postpone(ctx context.Context, debts []Debt, due time.Time, why stri
 	return nil
 }
 
-// Notified takes away debts that have arrived. What is left of a child that has
-// reached the bound by that is held, and its callback says so.
+// Notified takes away debts that have arrived. If others of a child are held by the
+// bound, its callback says so.
 func (d *DB) Notified(ctx context.Context, debts []Debt, at time.Time, b Bound) error {
 	const gone = `
 		delete from debts
 		where child = ? and seq = ?`
 	const told = `
 		update callbacks
-		set notified_seq = max(notified_seq, ?1), notified_at = ?2, unasked = unasked + ?3,
-			error = case when unasked + ?3 >= ?4 and exists (select 1 from debts where child = ?6) then ?5 end
-		where child = ?6`
+		set notified_seq = max(notified_seq, ?1), notified_at = ?2,
+			error = case when exists (select 1 from debts where child = ?3 and nth > ?4) then ?5 end
+		where child = ?3`
 	err := d.change(ctx, func(tx *sql.Tx) error {
 		for _, debt := range debts {
-			res, err := tx.ExecContext(ctx, gone, debt.Child, debt.Seq)
-			if err != nil {
+			if _, err := tx.ExecContext(ctx, gone, debt.Child, debt.Seq); err != nil {
 				return err
 			}
-			n, err := res.RowsAffected()
-			if err != nil {
-				return err
-			}
-			_, err = tx.ExecContext(ctx, told, debt.Seq, at.UnixMilli(), n, b.Most, b.Held, debt.Child)
-			if err != nil {
+			if _, err := tx.ExecContext(ctx, told, debt.Seq, at.UnixMilli(), debt.Child, b.Most, b.Held); err != nil {
 				return err
 			}
 		}
@@ -248,24 +252,51 @@ func (d *DB) Notified(ctx context.Context, debts []Debt, at time.Time, b Bound) 
 }
 
 // Asked notes that a client has spoken to an agent: its line, down from it and one
-// up, may tell anew.
-func (d *DB) Asked(ctx context.Context, id string) error {
-	const any = `
+// up, may tell anew, and is not held any more.
+func (d *DB) Asked(ctx context.Context, id, held string) error {
+	const line = `
 		select child
 		from callbacks
-		where unasked > 0
-		limit 1`
-	const q = `
-		update callbacks
-		set unasked = 0, error = null
 		where unasked > 0 and (target = ?1 or child = ?1
 			or child in (select id from agents where parent <> '' and instr(ancestors, ?1) > 0))`
-	some, err := d.strings(ctx, any)
-	if err == nil && len(some) > 0 {
-		_, err = d.exec(ctx, q, id)
+	children, err := d.strings(ctx, line, id)
+	if err == nil && len(children) > 0 {
+		err = d.change(ctx, func(tx *sql.Tx) error { return anew(ctx, tx, children, held) })
 	}
 	if err != nil {
 		return fmt.Errorf("cannot note a client's message to %s: %w", id, err)
+	}
+	return nil
+}
+
+func anew(ctx context.Context, tx *sql.Tx, children []string, held string) error {
+	const counts = `
+		update callbacks
+		set unasked = 0, error = nullif(error, ?2)
+		where child in (select value from json_each(?1))`
+	const debts = `
+		update debts
+		set nth = 0
+		where child in (select value from json_each(?1))`
+	if _, err := tx.ExecContext(ctx, counts, list{&children}, held); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, debts, list{&children})
+	return err
+}
+
+// Forget takes away what an agent has to tell, and that it ever had.
+func (d *DB) Forget(ctx context.Context, child string) error {
+	err := d.change(ctx, func(tx *sql.Tx) error {
+		for _, q := range []string{`delete from debts where child = ?`, `delete from callbacks where child = ?`} {
+			if _, err := tx.ExecContext(ctx, q, child); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("cannot forget what agent %s has to tell: %w", child, err)
 	}
 	return nil
 }

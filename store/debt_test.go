@@ -234,7 +234,7 @@ func TestHold(t *testing.T) {
 	}
 	working := func(want ...string) {
 		t.Helper()
-		got, err := db.Working(t.Context(), child.ID, atWork)
+		got, err := db.Working(t.Context(), child.ID, atWork, many)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("%v %s", err, diff)
 		}
@@ -300,13 +300,13 @@ func TestBound(t *testing.T) {
 		if c := callback(t, db, child.ID); said(c) != "held" {
 			t.Errorf("round %d: two are told and two are left, and it says %q", round, said(c))
 		}
-		if err := db.Asked(t.Context(), stranger.ID); err != nil {
+		if err := db.Asked(t.Context(), stranger.ID, "held"); err != nil {
 			t.Fatal(err)
 		}
 		if left := debtsAt(t, db, target.ID, time.Now(), bound.Most); len(left) > 0 {
 			t.Errorf("round %d: held are %v", round, left)
 		}
-		if err := db.Asked(t.Context(), who.ID); err != nil {
+		if err := db.Asked(t.Context(), who.ID, "held"); err != nil {
 			t.Fatal(err)
 		}
 		if c := callback(t, db, child.ID); said(c) != "" {
@@ -321,7 +321,7 @@ func TestBound(t *testing.T) {
 			err = db.Notified(t.Context(), all, time.Now(), bound)
 		}
 		if err == nil {
-			err = db.Asked(t.Context(), who.ID)
+			err = db.Asked(t.Context(), who.ID, "held")
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -366,4 +366,66 @@ func TestDebtsAtOnce(t *testing.T) {
 		}
 	}
 	all.Wait()
+}
+
+// What is never told does not fill the database: the newest ends are kept. Those that
+// are held by the bound are not waited for by the agent's own debts.
+func TestOwedIsBounded(t *testing.T) {
+	db := open(t, fresh(t))
+	target, child := family(t, db)
+	below := agent(t, "g", "idle")
+	below.Living, below.Callback = true, child.ID
+	insert(t, db, below)
+	bound := store.Bound{Most: 2, Held: "held"}
+	for n := range 1000 {
+		err := db.SaveOwing(t.Context(), below, []store.Debt{{Target: child.ID, Body: fmt.Sprint(n)}}, bound)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	owed, err := db.OwedBy(t.Context(), below.ID, child.ID, many)
+	if err != nil || len(owed) != 64 || owed[63].Seq != 1000 || owed[63].Body != "999" {
+		t.Fatalf("%d are kept: %v", len(owed), err)
+	}
+	hold := store.Debt{Target: target.ID, Hold: time.Now().Add(time.Hour), Body: "answer"}
+	if err := db.SaveOwing(t.Context(), child, []store.Debt{hold}, bound); err != nil {
+		t.Fatal(err)
+	}
+	if got := debtsAt(t, db, target.ID, time.Now(), bound.Most); len(got) != 1 {
+		t.Errorf("the child's own is held for those that are not told: %v", got)
+	}
+	if working, err := db.Working(t.Context(), child.ID, atWork, bound.Most); len(working) > 0 || err != nil {
+		t.Errorf("still at work: %v, %v", working, err)
+	}
+	// The control: one that can be told is waited for.
+	if err := db.Asked(t.Context(), below.ID, "held"); err != nil {
+		t.Fatal(err)
+	}
+	if got := debtsAt(t, db, target.ID, time.Now(), bound.Most); len(got) != 0 {
+		t.Errorf("the child's own is not held: %v", got)
+	}
+	if err := db.Forget(t.Context(), below.ID); err != nil {
+		t.Fatal(err)
+	}
+	if owed, err := db.OwedBy(t.Context(), below.ID, child.ID, many); len(owed) > 0 || err != nil {
+		t.Errorf("not forgotten: %v, %v", owed, err)
+	}
+}
+
+// A client's word in between counts anew, whether or not the debts have been told.
+func TestBoundCountsCauses(t *testing.T) {
+	db := open(t, fresh(t))
+	target, child := family(t, db)
+	bound := store.Bound{Most: 2, Held: "held"}
+	for n := range 6 {
+		if err := db.Asked(t.Context(), child.ID, "held"); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.SaveOwing(t.Context(), child, []store.Debt{{Target: target.ID, Body: fmt.Sprint(n)}}, bound); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := debtsAt(t, db, target.ID, time.Now(), bound.Most); len(got) != 6 {
+		t.Errorf("a client has spoken before each, and to be told are %v", got)
+	}
 }

@@ -38,17 +38,31 @@ func (d *DB) Insert(ctx context.Context, a Agent, most int64) error {
 	return nil
 }
 
+// Full returns the deepest of some agents that has had as many descendants as it may,
+// "" if none has. It saves the work of an Insert that would fail.
+func (d *DB) Full(ctx context.Context, ids []string, most int64) (id string, err error) {
+	stmt, err := d.read.stmt(ctx, fullAgent)
+	if err == nil {
+		err = stmt.QueryRowContext(ctx, list{&ids}, most).Scan(&id)
+	}
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return "", fmt.Errorf("cannot count descendants: %w", err)
+	}
+	return id, nil
+}
+
+const fullAgent = `
+	select id
+	from agents
+	where id in (select value from json_each(?)) and descendants >= ?
+	order by depth desc
+	limit 1`
+
 func countDescendant(ctx context.Context, tx *sql.Tx, a *Agent, most int64) error {
 	const alive = `
 		select 1
 		from agents
 		where id = ? and living = 1`
-	const full = `
-		select id
-		from agents
-		where id in (select value from json_each(?)) and descendants >= ?
-		order by depth desc
-		limit 1`
 	const count = `
 		update agents
 		set descendants = descendants + 1
@@ -62,7 +76,7 @@ func countDescendant(ctx context.Context, tx *sql.Tx, a *Agent, most int64) erro
 		return err
 	}
 	var id string
-	err = tx.QueryRowContext(ctx, full, list{&a.Ancestors}, most).Scan(&id)
+	err = tx.QueryRowContext(ctx, fullAgent, list{&a.Ancestors}, most).Scan(&id)
 	switch {
 	case err == nil:
 		return &FullError{id}

@@ -44,6 +44,7 @@ func flags() []cli.Flag {
 		limit("max-descendants", d.Descendants, "agents that one agent may start over its life, with those that they start"),
 		limit("max-callbacks", d.Callbacks, "how often an agent may call back without a message of a client in between"),
 		duration("callback-hold", 10*time.Minute, "how long the callback of an agent may wait for the callbacks of those that work for it"),
+		text("child-provider", "own", "which model providers a sandboxed agent may start agents with: own (its own), or any (whose keys it can then read)"),
 		text("agent-scope", "descendants", "which agents of its group a sandboxed agent may read: descendants (its own, and itself), or group (all)"),
 		limit("max-tmp", d.Tmp, "bytes that an agent keeps in /tmp and its home; over it, it is told once and then stopped"),
 		limit("max-tmp-files", d.TmpFiles, "files and directories there, in the same way"),

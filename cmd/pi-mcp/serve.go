@@ -130,9 +130,12 @@ func config(ctx context.Context, cmd *cli.Command, log *slog.Logger) (agent.Conf
 	if err != nil {
 		return agent.Config{}, errors.Join(err, db.Close())
 	}
-	scope := cmd.String("agent-scope")
+	scope, providers := cmd.String("agent-scope"), cmd.String("child-provider")
 	if scope != "descendants" && scope != "group" {
 		return agent.Config{}, errors.Join(fmt.Errorf("--agent-scope %q: write descendants or group", scope), db.Close())
+	}
+	if providers != "own" && providers != "any" {
+		return agent.Config{}, errors.Join(fmt.Errorf("--child-provider %q: write own or any", providers), db.Close())
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -153,6 +156,7 @@ func config(ctx context.Context, cmd *cli.Command, log *slog.Logger) (agent.Conf
 		Limits:       limits(cmd),
 		CallbackHold: max(cmd.Value("callback-hold").(time.Duration), 1),
 		GroupScope:   scope == "group",
+		AnyProvider:  providers == "any",
 		Log:          log,
 	}, nil
 }

@@ -7,7 +7,7 @@ create table callbacks (
   notified_seq integer not null,
   notified_at  integer,
   error        text,                 -- of the last attempt, null once one succeeded
-  unasked      integer not null      -- told since the last message of a client
+  unasked      integer not null      -- debts since the last message of a client
 ) strict, without rowid;
 
 create index callbacks_target on callbacks (target) where unasked > 0;
@@ -18,6 +18,7 @@ create table debts (
   child  text not null,
   seq    integer not null,           -- 1 for the agent's first
   target text not null,
+  nth    integer not null,           -- of the debts since the last message of a client, 0 if one came after it
   due    integer not null,           -- not to be sent before
   hold   integer not null,           -- until then only once nobody works for the child any more
   tries  integer not null,           -- that failed
