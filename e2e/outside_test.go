@@ -82,6 +82,8 @@ func (u outsideUser) provide(t *testing.T) {
 	t.Helper()
 	tools, err := filepath.EvalSymlinks("../.tools")
 	must(t, err)
+	tools, err = filepath.Abs(tools)
+	must(t, err)
 	if reachable(tools) {
 		must(t, os.Symlink(tools, u.path("src", ".tools")))
 	} else {
@@ -98,7 +100,8 @@ func (u outsideUser) provide(t *testing.T) {
 	}
 }
 
-// reachable reports whether everybody may pass through a directory and all above.
+// reachable reports whether everybody may pass through a directory, which is absolute,
+// and all above.
 func reachable(dir string) bool {
 	for {
 		info, err := os.Stat(dir)
