@@ -95,6 +95,15 @@ func logger(level string) (*slog.Logger, error) {
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: l})), nil
 }
 
+// second reports whether a flag that takes one of two words has the second.
+func second(cmd *cli.Command, name, first, other string) (bool, error) {
+	word := cmd.String(name)
+	if word != first && word != other {
+		return false, fmt.Errorf("--%s %q: write %s or %s", name, word, first, other)
+	}
+	return word == other, nil
+}
+
 // config opens what a supervisor needs, as the flags say.
 func config(ctx context.Context, cmd *cli.Command, log *slog.Logger) (agent.Config, error) {
 	path := cmd.String("db")
@@ -130,12 +139,13 @@ func config(ctx context.Context, cmd *cli.Command, log *slog.Logger) (agent.Conf
 	if err != nil {
 		return agent.Config{}, errors.Join(err, db.Close())
 	}
-	scope, providers := cmd.String("agent-scope"), cmd.String("child-provider")
-	if scope != "descendants" && scope != "group" {
-		return agent.Config{}, errors.Join(fmt.Errorf("--agent-scope %q: write descendants or group", scope), db.Close())
+	wholeGroup, err := second(cmd, "agent-scope", "descendants", "group")
+	if err != nil {
+		return agent.Config{}, errors.Join(err, db.Close())
 	}
-	if providers != "own" && providers != "any" {
-		return agent.Config{}, errors.Join(fmt.Errorf("--child-provider %q: write own or any", providers), db.Close())
+	anyProvider, err := second(cmd, "child-provider", "own", "any")
+	if err != nil {
+		return agent.Config{}, errors.Join(err, db.Close())
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -155,8 +165,8 @@ func config(ctx context.Context, cmd *cli.Command, log *slog.Logger) (agent.Conf
 		CheckPause:   cmd.Value("check-pause").(time.Duration),
 		Limits:       limits(cmd),
 		CallbackHold: max(cmd.Value("callback-hold").(time.Duration), 1),
-		GroupScope:   scope == "group",
-		AnyProvider:  providers == "any",
+		GroupScope:   wholeGroup,
+		AnyProvider:  anyProvider,
 		Log:          log,
 	}, nil
 }
