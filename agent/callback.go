@@ -113,9 +113,7 @@ func (s *Supervisor) asked(who Caller, id string) {
 	if who.caged() {
 		return
 	}
-	ctx, cancel := s.writing()
-	defer cancel()
-	if err := s.cfg.Store.Asked(ctx, id); err != nil {
+	if err := s.storeOf(id, s.cfg.Store.Asked); err != nil {
 		s.cfg.Log.Warn("cannot note a client's message", "agent", id, "err", err)
 	}
 }

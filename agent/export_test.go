@@ -1,5 +1,7 @@
 package agent
 
+import "time"
+
 // Waiting counts the agents that somebody waits for.
 func (s *Supervisor) Waiting() int {
 	s.waiters.mu.Lock()
@@ -22,4 +24,10 @@ func inLoop(s *Supervisor, id string, f func(*liveAgent)) {
 	a, done := s.find(id), make(chan struct{})
 	a.tell(func() { f(a); close(done) })
 	<-done
+}
+
+// SetPatience sets how long the endpoint of a live agent waits for what it answers to
+// be taken, and with calls for which there is no slot.
+func SetPatience(s *Supervisor, id string, most time.Duration) {
+	inLoop(s, id, func(a *liveAgent) { a.endpoint.patience = most })
 }
