@@ -40,7 +40,8 @@ const (
 	endpointHeaderTime = 10 * time.Second // for the head of a request to arrive
 	endpointBodyTime   = 30 * time.Second // for its body
 	endpointIdle       = 2 * time.Minute  // for a connection without a request
-	endpointPatience   = 30 * time.Second // for the next piece of an answer to be taken, and with a call that waits
+	endpointPatience   = 30 * time.Second // for the next piece of an answer to be taken
+	endpointQueue      = 30 * time.Second // for a call to get its slot
 )
 
 // An Endpoint makes what answers the calls of one process of a caged agent. It is
@@ -72,7 +73,8 @@ type endpoint struct {
 	conns    chan struct{} // a slot for each connection
 	requests chan struct{} // a slot for each request
 	calls    chan struct{} // a slot for each that is not a stream's
-	patience time.Duration
+	patience time.Duration // with an answer that is not read
+	queue    time.Duration // for which a call waits for its slot
 
 	// ---- set by open ----
 
@@ -95,7 +97,7 @@ func (a *liveAgent) mint(l *launch) (*pi.MCP, error) {
 	e := &endpoint{
 		sum: sha256.Sum256([]byte(token)), log: a.sup.cfg.Log.With("agent", a.id), done: make(chan struct{}), late: a.sup.late,
 		conns: make(chan struct{}, endpointConns), requests: make(chan struct{}, endpointRequests),
-		calls: make(chan struct{}, endpointCalls), patience: endpointPatience,
+		calls: make(chan struct{}, endpointCalls), patience: endpointPatience, queue: endpointQueue,
 	}
 	address := endpointAddress
 	if policyOf(a.row.Network) == egress.Host {

@@ -45,7 +45,7 @@ func (e *endpoint) handle(w http.ResponseWriter, r *http.Request) {
 
 // admit returns when a call has a slot, or false when none became free in time.
 func (e *endpoint) admit(ctx context.Context) bool {
-	late := time.NewTimer(e.patience)
+	late := time.NewTimer(e.queue)
 	defer late.Stop()
 	select {
 	case e.calls <- struct{}{}:

@@ -61,14 +61,14 @@ func TestEndpointCalls(t *testing.T) {
 	for range 16 {
 		<-d.holding
 	}
-	agent.SetPatience(w.sup, id, time.Millisecond)
+	agent.SetQueue(w.sup, id, time.Millisecond)
 	if got := door.ask(t); got.status != 503 || !strings.Contains(got.body, "too many requests") {
 		t.Errorf("the 17th: %+v", got)
 	}
 	if got := door.ask(t, stream); got.status != 200 {
 		t.Errorf("a stream beside them: %+v", got)
 	}
-	agent.SetPatience(w.sup, id, time.Hour)
+	agent.SetQueue(w.sup, id, time.Hour)
 	go hold()
 	eventually(t, func() bool { return calls("admit") == 1 }, func() string { return "the 17th does not wait" })
 	close(d.letGo)

@@ -27,7 +27,12 @@ func inLoop(s *Supervisor, id string, f func(*liveAgent)) {
 }
 
 // SetPatience sets how long the endpoint of a live agent waits for what it answers to
-// be taken, and with calls for which there is no slot.
+// be taken.
 func SetPatience(s *Supervisor, id string, most time.Duration) {
 	inLoop(s, id, func(a *liveAgent) { a.endpoint.patience = most })
+}
+
+// SetQueue sets how long calls wait there for a slot.
+func SetQueue(s *Supervisor, id string, most time.Duration) {
+	inLoop(s, id, func(a *liveAgent) { a.endpoint.queue = most })
 }
