@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -136,9 +137,8 @@ func (s *Supervisor) asked(who Caller, id string) {
 	if who.caged() {
 		return
 	}
-	ctx, cancel := s.writing()
-	defer cancel()
-	if err := s.cfg.Store.Asked(ctx, id, s.bound().Held); err != nil {
+	err := s.store(func(ctx context.Context) error { return s.cfg.Store.Asked(ctx, id, s.bound().Held) })
+	if err != nil {
 		s.cfg.Log.Warn("cannot note a client's message", "agent", id, "err", err)
 	}
 }

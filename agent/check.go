@@ -196,21 +196,21 @@ func within(path, dir string) bool {
 }
 
 // groupOf is the group that a new agent goes to.
-func (s *Supervisor) groupOf(ctx context.Context, who Caller, token string) (string, error) {
+func (s *Supervisor) groupOf(who Caller, token string) (string, error) {
 	if token == "" {
 		return who.Group, nil
 	}
-	return s.makeGroup(ctx, token, who.caged())
+	sum := sha256.Sum256([]byte(token))
+	g, err := storing(s, func(ctx context.Context) (store.Group, error) {
+		return s.cfg.Store.MakeGroup(ctx, sum[:], who.caged())
+	})
+	return g.ID, err
 }
 
 // GroupOf returns the group of an access token, made if it is new. The token is
 // stored as its SHA-256 only.
 func (s *Supervisor) GroupOf(ctx context.Context, token string) (string, error) {
-	return s.makeGroup(ctx, token, false)
-}
-
-func (s *Supervisor) makeGroup(ctx context.Context, token string, byAgent bool) (string, error) {
 	sum := sha256.Sum256([]byte(token))
-	g, err := s.cfg.Store.MakeGroup(ctx, sum[:], byAgent)
+	g, err := s.cfg.Store.MakeGroup(ctx, sum[:], false)
 	return g.ID, err
 }

@@ -33,12 +33,15 @@ const endpointCall = 65 * time.Minute
 const (
 	endpointConns    = 128 // beyond them nothing is accepted until one ends
 	endpointRequests = 64  // at a time; streams that are open count
+	endpointCalls    = 16  // of them, that may have an answer in memory; the others wait
 	endpointHeader   = 32 << 10
 	endpointBody     = 4 << 20
 
 	endpointHeaderTime = 10 * time.Second // for the head of a request to arrive
 	endpointBodyTime   = 30 * time.Second // for its body
 	endpointIdle       = 2 * time.Minute  // for a connection without a request
+	endpointPatience   = 30 * time.Second // for the next piece of an answer to be taken
+	endpointQueue      = 30 * time.Second // for a call to get its slot
 )
 
 // An Endpoint makes what answers the calls of one process of a caged agent. It is
@@ -65,9 +68,13 @@ type endpoint struct {
 	cancel context.CancelFunc
 	once   sync.Once
 	done   chan struct{} // closed when nothing of it is left
+	late   chan struct{} // the supervisor's: from then on nobody waits for that
 
 	conns    chan struct{} // a slot for each connection
 	requests chan struct{} // a slot for each request
+	calls    chan struct{} // a slot for each that is not a stream's
+	patience time.Duration // with an answer that is not read
+	queue    time.Duration // for which a call waits for its slot
 
 	// ---- set by open ----
 
@@ -88,8 +95,9 @@ func (a *liveAgent) mint(l *launch) (*pi.MCP, error) {
 	rand.Read(raw)
 	token := base64.RawURLEncoding.EncodeToString(raw)
 	e := &endpoint{
-		sum: sha256.Sum256([]byte(token)), log: a.sup.cfg.Log.With("agent", a.id), done: make(chan struct{}),
+		sum: sha256.Sum256([]byte(token)), log: a.sup.cfg.Log.With("agent", a.id), done: make(chan struct{}), late: a.sup.late,
 		conns: make(chan struct{}, endpointConns), requests: make(chan struct{}, endpointRequests),
+		calls: make(chan struct{}, endpointCalls), patience: endpointPatience, queue: endpointQueue,
 	}
 	address := endpointAddress
 	if policyOf(a.row.Network) == egress.Host {
@@ -147,13 +155,17 @@ func (e *endpoint) revoke() {
 }
 
 // close revokes the token and returns when no call, no connection and no goroutine of
-// the endpoint is left.
+// the endpoint is left. At the end of a stop it does not wait for that: a call may be
+// in the database, which somebody else keeps locked.
 func (e *endpoint) close() {
 	if e == nil {
 		return
 	}
 	e.revoke()
-	<-e.done
+	select {
+	case <-e.done:
+	case <-e.late:
+	}
 }
 
 func (e *endpoint) wind() {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"io"
@@ -12,6 +13,9 @@ import (
 
 // handle answers one request, or passes it on.
 func (e *endpoint) handle(w http.ResponseWriter, r *http.Request) {
+	out := patient(w, e.patience)
+	defer out.renew() // for what net/http still has of the answer
+	w = out
 	if status, words := e.refuse(r); status != 0 {
 		if status == http.StatusUnauthorized {
 			w.Header().Set("WWW-Authenticate", "Bearer")
@@ -23,14 +27,38 @@ func (e *endpoint) handle(w http.ResponseWriter, r *http.Request) {
 	case e.requests <- struct{}{}:
 		defer func() { <-e.requests }()
 	default:
-		w.Header().Set("Retry-After", "1")
-		http.Error(w, "too many requests at a time: wait for the end of one", http.StatusServiceUnavailable)
+		busy(w)
 		return
+	}
+	if r.Method != http.MethodGet { // a stream has no answer of its own
+		if !e.admit(r.Context()) {
+			busy(w)
+			return
+		}
+		defer func() { <-e.calls }()
 	}
 	if r.Body != http.NoBody {
 		r.Body = timely(w, http.MaxBytesReader(w, r.Body, endpointBody))
 	}
 	e.h.ServeHTTP(w, r)
+}
+
+// admit returns when a call has a slot, or false when none became free in time.
+func (e *endpoint) admit(ctx context.Context) bool {
+	late := time.NewTimer(e.queue)
+	defer late.Stop()
+	select {
+	case e.calls <- struct{}{}:
+		return true
+	case <-late.C:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+func busy(w http.ResponseWriter) {
+	w.Header().Set("Retry-After", "1")
+	http.Error(w, "too many requests at a time: wait for the end of one", http.StatusServiceUnavailable)
 }
 
 // refuse returns why a request is not answered, and 0 if it is. A page in a browser

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -26,12 +27,13 @@ type desk struct {
 
 	holding chan string   // takes the caller's id when a request to hold has arrived
 	letGo   chan struct{} // closed when held requests may go on
+	cut     chan error    // takes why an answer was not taken to its end
 }
 
 // newDesk makes a world whose agents have endpoints.
 func newDesk(t testing.TB, settings ...func(*agent.Config)) (*world, *desk) {
 	t.Helper()
-	d := &desk{holding: make(chan string, 1000), letGo: make(chan struct{})}
+	d := &desk{holding: make(chan string, 1000), letGo: make(chan struct{}), cut: make(chan error, 1000)}
 	w := newWorld(t, append(settings, func(c *agent.Config) { c.ChildMCP = true })...)
 	w.sup.Serve(d.endpoint)
 	return w, d
@@ -60,6 +62,15 @@ func (d *desk) answer(w http.ResponseWriter, r *http.Request, who agent.Caller) 
 		case <-r.Context().Done():
 		case <-d.letGo:
 		}
+	}
+	if size, err := strconv.Atoi(r.Header.Get("X-Answer")); err == nil {
+		for range size >> 20 {
+			if _, err := w.Write(make([]byte, 1<<20)); err != nil {
+				d.cut <- err
+				return
+			}
+		}
+		return
 	}
 	fmt.Fprintf(w, "hello %s of %s, %d bytes", who.Agent, who.Group, n)
 }

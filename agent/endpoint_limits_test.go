@@ -1,22 +1,27 @@
 package agent_test
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"pi-mcp/agent"
 )
 
-// Many calls at once are all answered, up to the limit; beyond it the words say so.
+// Many requests at once are all answered, up to the limit; beyond it the words say so.
 func TestEndpointRequests(t *testing.T) {
 	w, d := newDesk(t)
 	door := w.door(w.run(host).AgentID)
 	var wg sync.WaitGroup
 	held := make(chan answer, 64)
 	for range 64 {
-		wg.Go(func() { held <- door.ask(t, header("X-Hold", "yes")) })
+		wg.Go(func() { held <- door.ask(t, stream, header("X-Hold", "yes")) })
 	}
 	for range 64 {
 		<-d.holding
@@ -36,6 +41,74 @@ func TestEndpointRequests(t *testing.T) {
 	}
 	if got := door.ask(t); got.status != 200 {
 		t.Errorf("after them: %+v", got)
+	}
+}
+
+// stream makes a request one for a stream.
+func stream(r *http.Request) { r.Method, r.Body, r.ContentLength = http.MethodGet, http.NoBody, 0 }
+
+// Calls beyond those whose answers may be in memory wait for the end of one, but not
+// for ever. Streams do not.
+func TestEndpointCalls(t *testing.T) {
+	w, d := newDesk(t)
+	id := w.run(host).AgentID
+	door := w.door(id)
+	got := make(chan answer, 17)
+	hold := func() { got <- door.ask(t, header("X-Hold", "yes")) }
+	for range 16 {
+		go hold()
+	}
+	for range 16 {
+		<-d.holding
+	}
+	agent.SetQueue(w.sup, id, time.Millisecond)
+	if got := door.ask(t); got.status != 503 || !strings.Contains(got.body, "too many requests") {
+		t.Errorf("the 17th: %+v", got)
+	}
+	if got := door.ask(t, stream); got.status != 200 {
+		t.Errorf("a stream beside them: %+v", got)
+	}
+	agent.SetQueue(w.sup, id, time.Hour)
+	go hold()
+	eventually(t, func() bool { return calls("admit") == 1 }, func() string { return "the 17th does not wait" })
+	close(d.letGo)
+	for range 17 {
+		if got := <-got; got.status != 200 {
+			t.Errorf("one of the 17: %+v", got)
+		}
+	}
+}
+
+// calls counts the goroutines that are in a method of an endpoint.
+func calls(method string) (n int) {
+	for _, g := range goroutines() {
+		if strings.Contains(g, "agent.(*endpoint)."+method+"(") {
+			n++
+		}
+	}
+	return n
+}
+
+// An answer that nobody reads is given up, and its slot is free again. One that is
+// read comes whole.
+func TestEndpointUnread(t *testing.T) {
+	w, d := newDesk(t)
+	id := w.run(host).AgentID
+	agent.SetPatience(w.sup, id, 100*time.Millisecond)
+	door := w.door(id)
+	const size = 64 << 20 // more than the kernel takes
+	large := fmt.Sprintf("X-Answer: %d\r\n", size)
+	for range 16 {
+		door.dial(t, door.request(large))
+	}
+	for range 16 {
+		if err := <-d.cut; !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("an answer that is not read ends with %v", err)
+		}
+	}
+	agent.SetPatience(w.sup, id, time.Minute)
+	if got := door.ask(t, header("X-Answer", fmt.Sprint(size))); got.err != nil || len(got.body) != size {
+		t.Errorf("the control: %d bytes, %v", len(got.body), got.err)
 	}
 }
 

@@ -1,5 +1,7 @@
 package agent
 
+import "time"
+
 // Waiting counts the agents that somebody waits for.
 func (s *Supervisor) Waiting() int {
 	s.waiters.mu.Lock()
@@ -22,4 +24,15 @@ func inLoop(s *Supervisor, id string, f func(*liveAgent)) {
 	a, done := s.find(id), make(chan struct{})
 	a.tell(func() { f(a); close(done) })
 	<-done
+}
+
+// SetPatience sets how long the endpoint of a live agent waits for what it answers to
+// be taken.
+func SetPatience(s *Supervisor, id string, most time.Duration) {
+	inLoop(s, id, func(a *liveAgent) { a.endpoint.patience = most })
+}
+
+// SetQueue sets how long calls wait there for a slot.
+func SetQueue(s *Supervisor, id string, most time.Duration) {
+	inLoop(s, id, func(a *liveAgent) { a.endpoint.queue = most })
 }

@@ -77,7 +77,7 @@ func (s *Supervisor) Run(ctx context.Context, who Caller, req RunRequest) (RunRe
 	if err := s.room(ctx, from.accounts(who)...); err != nil { // before a new group is made
 		return RunResult{}, err
 	}
-	if row.Group, err = s.groupOf(ctx, who, req.AccessToken); err != nil {
+	if row.Group, err = s.groupOf(who, req.AccessToken); err != nil {
 		return RunResult{}, err
 	}
 	from.descend(&row)
@@ -111,9 +111,7 @@ func (s *Supervisor) Run(ctx context.Context, who Caller, req RunRequest) (RunRe
 // drop takes back a row whose goroutine never began.
 func (s *Supervisor) drop(row store.Agent) error {
 	row.Living, row.Removing = false, true
-	ctx, cancel := s.writing()
-	defer cancel()
-	if err := s.cfg.Store.Save(ctx, row); err != nil {
+	if err := s.store(func(ctx context.Context) error { return s.cfg.Store.Save(ctx, row) }); err != nil {
 		return err
 	}
 	return s.erase(row.ID)
@@ -131,9 +129,9 @@ func (s *Supervisor) takeBack(a *liveAgent, why error) error {
 			why = &StartError{Step: "sending the prompt", Reason: *row.LastError}
 		}
 		row.Ready = false
-		why = errors.Join(why, s.cfg.Store.Save(ctx, row))
+		why = errors.Join(why, s.store(func(ctx context.Context) error { return s.cfg.Store.Save(ctx, row) }))
 	}
-	return errors.Join(why, s.bury(a.id), s.cfg.Store.Forget(ctx, a.id))
+	return errors.Join(why, s.bury(a.id), s.storeOf(a.id, s.cfg.Store.Forget))
 }
 
 // firstPrompt sends the prompt of a run or a resurrection, if there is one.
@@ -211,9 +209,7 @@ func (s *Supervisor) insert(ctx context.Context, row store.Agent) error {
 		return err
 	}
 	// Not the caller's context: cancelled, it may leave a row and say that it did not.
-	ctx, cancel := s.writing()
-	defer cancel()
-	err := s.cfg.Store.Insert(ctx, row, s.cfg.Limits.Descendants)
+	err := s.store(func(ctx context.Context) error { return s.cfg.Store.Insert(ctx, row, s.cfg.Limits.Descendants) })
 	if errors.Is(err, store.ErrOrphan) {
 		return &StateError{ID: row.Parent, State: Exited, Remedy: "it was stopped before the new agent began, and starts none any more"}
 	}
@@ -320,9 +316,9 @@ func (s *Supervisor) claim(ctx context.Context, row store.Agent) (store.Agent, e
 	if err := s.room(ctx, row.Group, row.Account); err != nil {
 		return row, err
 	}
-	ctx, cancel := s.writing()
-	defer cancel()
-	claimed, err := s.cfg.Store.Claim(ctx, row.ID, string(Starting), time.Now())
+	claimed, err := storing(s, func(ctx context.Context) (store.Agent, error) {
+		return s.cfg.Store.Claim(ctx, row.ID, string(Starting), time.Now())
+	})
 	if errors.Is(err, store.ErrNotFound) {
 		return row, &StateError{ID: row.ID, State: Active, Remedy: "somebody else has just resurrected or removed it"}
 	}
@@ -332,7 +328,5 @@ func (s *Supervisor) claim(ctx context.Context, row store.Agent) (store.Agent, e
 // unclaim undoes claim for an agent whose goroutine never began.
 func (s *Supervisor) unclaim(row store.Agent) error {
 	row.State, row.Resume, row.Owner, row.Living = row.Resume, "", "", false
-	ctx, cancel := s.writing()
-	defer cancel()
-	return s.cfg.Store.Save(ctx, row)
+	return s.store(func(ctx context.Context) error { return s.cfg.Store.Save(ctx, row) })
 }

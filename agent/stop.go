@@ -225,15 +225,15 @@ func (s *Supervisor) removeBelow(ctx context.Context, who Caller, id string) (re
 // bury removes a stopped agent. One that is gone already is fine; one that
 // somebody has brought back meanwhile is left alone.
 func (s *Supervisor) bury(id string) error {
-	ctx, cancel := s.writing()
-	defer cancel()
-	err := s.cfg.Store.Tombstone(ctx, id)
+	err := s.storeOf(id, s.cfg.Store.Tombstone)
 	if !errors.Is(err, ErrNotFound) {
 		if err != nil {
 			return err
 		}
 		return s.erase(id)
 	}
+	ctx, cancel := s.writing()
+	defer cancel()
 	row, err := s.cfg.Store.Any(ctx, id)
 	switch {
 	case errors.Is(err, ErrNotFound), err == nil && row.Removing: // whoever put up the tombstone goes on

@@ -14,6 +14,7 @@ import (
 // Bounds of one wait.
 const (
 	maxWaited   = 256       // agents
+	maxOwn      = 64        // agents, of one that waits itself: what fits into a tool result of pi's
 	maxWaitText = 8 << 10   // bytes of one last_assistant_text
 	maxWait     = time.Hour // timeout_seconds
 )
@@ -59,7 +60,7 @@ type Waited struct {
 	State                  State   `json:"state" jsonschema:"active, idle, ripped, exited or, if it is no more, removed"`
 	SettleCount            int64   `json:"settle_count" jsonschema:"runs that ended so far; pass it in after to wait for the next"`
 	LastAssistantText      *string `json:"last_assistant_text"`
-	LastAssistantTextBytes int64   `json:"last_assistant_text_bytes" jsonschema:"length of the whole text; the text here is cut at 8192 bytes; get_info has more of it"`
+	LastAssistantTextBytes int64   `json:"last_assistant_text_bytes" jsonschema:"length of the whole text; the text here is cut at 8192 bytes, or before if not all fit; get_info has more of it"`
 	LastError              *string `json:"last_error"`
 }
 
@@ -125,6 +126,9 @@ func checkWait(req WaitRequest) error {
 func (s *Supervisor) checkWaiter(ctx context.Context, who Caller, ids []string) error {
 	if !who.caged() {
 		return nil
+	}
+	if n := len(ids); n > maxOwn {
+		return &ArgError{"agent_ids", fmt.Sprintf("has %d agents, the limit for an agent is %d: name fewer", n, maxOwn)}
 	}
 	if slices.Contains(ids, who.Agent) {
 		return &ArgError{"agent_ids", "names yourself: you are active as long as you wait; leave that id out"}

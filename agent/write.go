@@ -17,16 +17,33 @@ var errLate = errors.New("the database is locked and the server stops")
 // store makes a change like writing, and at the end of a stop does not wait for
 // it: a call that waits for a locked database cannot be interrupted.
 func (s *Supervisor) store(change func(context.Context) error) error {
-	done := make(chan error, 1)
+	_, err := storing(s, func(ctx context.Context) (struct{}, error) { return struct{}{}, change(ctx) })
+	return err
+}
+
+// storeOf is store for a change of one agent.
+func (s *Supervisor) storeOf(id string, change func(context.Context, string) error) error {
+	return s.store(func(ctx context.Context) error { return change(ctx, id) })
+}
+
+// storing is store for a change that returns something.
+func storing[T any](s *Supervisor, change func(context.Context) (T, error)) (T, error) {
+	type outcome struct {
+		value T
+		err   error
+	}
+	done := make(chan outcome, 1)
 	go func() {
 		ctx, cancel := s.writing()
 		defer cancel()
-		done <- change(ctx)
+		value, err := change(ctx)
+		done <- outcome{value, err}
 	}()
 	select {
-	case err := <-done:
-		return err
+	case o := <-done:
+		return o.value, o.err
 	case <-s.late:
-		return errLate
+		var none T
+		return none, errLate
 	}
 }

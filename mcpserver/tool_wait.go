@@ -2,7 +2,9 @@ package mcpserver
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -16,7 +18,8 @@ const defaultWait = 45
 var waitTool = tool{
 	name: "wait", title: "Wait for agents", reads: true,
 	description: "Wait until an agent is idle or has no process any more, and return states and last answers. When the time is up it returns what there is: call it again. " +
-		"An agent in after must have ended one more run than that, so that a run which is already over is not missed; run, resurrect and send_message return the number. Giving up the call changes nothing.",
+		"An agent in after must have ended one more run than that, so that a run which is already over is not missed; run, resurrect and send_message return the number. Giving up the call changes nothing. " +
+		"An agent that waits for others gets 14 KiB at most, in which their texts have equal shares; get_info has more of each.",
 	args: map[string]arg{
 		"until":           {enum: []string{string(agent.Any), string(agent.All)}, fallback: agent.Any},
 		"after":           from(0),
@@ -46,6 +49,9 @@ func (s *Server) wait(ctx context.Context, req *mcp.CallToolRequest, who agent.C
 	}
 	r, err := s.sup.Wait(ctx, who, ask)
 	fitWait(r.Agents)
+	if who.Agent != "" {
+		fitOwnWait(&r)
+	}
 	return r, err
 }
 
@@ -66,6 +72,32 @@ func progress(ctx context.Context, to *mcp.ServerSession, token any, most time.D
 func fitWait(all []agent.Waited) {
 	fit(all, 5<<20, func(a *agent.Waited) *string { return a.LastAssistantText })
 	fit(all, 2<<20, func(a *agent.Waited) *string { return a.LastError })
+}
+
+// maxOwnWait bounds the JSON of what an agent's wait returns, in bytes: pi leaves the
+// middle out of a longer tool result.
+const maxOwnWait = 14 << 10
+
+// fitOwnWait does the same for an agent that waits. States and counters are all kept.
+func fitOwnWait(r *agent.WaitResult) {
+	const twice = 2 // fit counts what a text takes in both forms of a result
+	room := roomOf(*r, func(a *agent.Waited) { a.LastAssistantText, a.LastError = nil, nil })
+	fit(r.Agents, twice*room/4, func(a *agent.Waited) *string { return a.LastError })
+	room = roomOf(*r, func(a *agent.Waited) { a.LastAssistantText = nil })
+	fit(r.Agents, twice*room, func(a *agent.Waited) *string { return a.LastAssistantText })
+}
+
+// roomOf is what an agent's wait leaves for what strip takes out of it.
+func roomOf(r agent.WaitResult, strip func(*agent.Waited)) int {
+	r.Agents = slices.Clone(r.Agents)
+	for i := range r.Agents {
+		strip(&r.Agents[i])
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		panic(err) // strings and numbers
+	}
+	return maxOwnWait - len(text)
 }
 
 // fit cuts one text of each agent, where it has one, to most bytes in all.

@@ -1,6 +1,9 @@
 package mcpserver
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // maxResult bounds one result, encoded, in bytes. Clients read lines of twice
 // that at least.
@@ -23,23 +26,36 @@ func cut(s string, most int) string {
 }
 
 // cutAll cuts strings so that an array of them takes at most most bytes in a
-// result, and reports whether that took something off. Each gets the same share.
+// result, and reports whether that took something off. Each gets the same share, and
+// what short ones leave of theirs goes to the long ones.
 func cutAll(all []string, most int) (short bool) {
 	const frame = 2*3 + 2 // quotes and a comma, and the quotes escaped
-	need := 0
-	for _, s := range all {
-		need += frame
+	needs := make([]int, len(all))
+	for i, s := range all {
+		needs[i] = frame
 		for _, r := range s {
-			need += wireCost(r)
+			needs[i] += wireCost(r)
 		}
 	}
-	if need <= most {
-		return false
-	}
+	share, short := fair(needs, most)
 	for i, s := range all {
-		all[i] = cut(s, most/len(all)-frame)
+		if short && needs[i] > share {
+			all[i] = cut(s, share-frame)
+		}
 	}
-	return true
+	return short
+}
+
+// fair is the most that each may take of what there is for all, if they need more.
+func fair(needs []int, most int) (share int, short bool) {
+	needs = slices.Sorted(slices.Values(needs))
+	for i, need := range needs {
+		if share = most / (len(needs) - i); need > share {
+			return share, true
+		}
+		most -= need
+	}
+	return share, false
 }
 
 // wireCost is at least what a character takes in a result: in a JSON string, and
