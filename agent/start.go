@@ -23,7 +23,8 @@ type launch struct {
 }
 
 // programs finds what a start runs and is limited by. It makes nothing, and tries out no
-// cage: where none can be made the start says why, before pi runs, and the next tries again.
+// cage: where none can be made, or bubblewrap leaves out something of it, the first process
+// of the cage finds that and the start says why, before pi runs; the next tries again.
 func (s *Supervisor) programs(ctx context.Context) (launch, error) {
 	if err := s.groups.check(s.cfg.Limits); err != nil {
 		return launch{}, startError(ctx, "checking its limits", err)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -25,11 +26,33 @@ type attempt struct {
 }
 
 // order is what the first process of the cage is told.
-func (s Spec) order(argv []string, checks []cageinit.Check) cageinit.Order {
+func (s Spec) order(argv []string, checks []cageinit.Check, own []cageinit.Namespace) cageinit.Order {
 	return cageinit.Order{
 		Argv: raw(argv), Env: raw(s.Env), Dir: cageinit.Raw(orRoot(s.Dir)), Listen: s.Listen, Checks: checks,
-		Limits: cageinit.Limits(s.Limits),
+		Limits:      cageinit.Limits(s.Limits),
+		Confinement: cageinit.Confinement{Outside: s.outside(own), Unix: s.Unix, Debug: s.Debug},
 	}
+}
+
+// unshared are the kinds of namespaces that isolate asks for, net only sometimes.
+// The cage's cgroup namespace is none of them: not every kernel has one.
+var unshared = [...]string{"user", "ipc", "pid", "uts", "net"}
+
+// ownNamespaces are this process's of these kinds.
+func ownNamespaces() (own []cageinit.Namespace, err error) {
+	for _, kind := range unshared {
+		n, err := cageinit.NamespaceOf(kind)
+		if err != nil {
+			return nil, err
+		}
+		own = append(own, n)
+	}
+	return own, nil
+}
+
+// outside are those that the cage must not share.
+func (s Spec) outside(own []cageinit.Namespace) []cageinit.Namespace {
+	return slices.DeleteFunc(slices.Clone(own), func(n cageinit.Namespace) bool { return s.Network && n.Kind == "net" })
 }
 
 func orRoot(dir string) string {

@@ -45,7 +45,7 @@ func self() life {
 
 // name is the name of p's file.
 func (b births) name(server, p life) string {
-	return fmt.Sprintf("%d.%d.%d.%d.%s", server.pid, server.start, p.pid, p.start, BootID())
+	return fmt.Sprintf("%d.%d.%d.%d.%s.%s", server.pid, server.start, p.pid, p.start, space(), BootID())
 }
 
 // note writes down that p is being made. erase takes that back.
@@ -57,15 +57,18 @@ func (b births) note(p *Proc) (erase func(), err error) {
 	return func() { os.Remove(path) }, nil
 }
 
-// sweep ends what the file of this name stands for, if its server is dead.
+// sweep ends what the file of this name stands for, if its server is dead. In another
+// pid namespace, such as another container's, the numbers are those of others: only a
+// server there can tell.
 func (b births) sweep(name string) error {
 	var server, p life
-	_, err := fmt.Sscanf(name, "%d.%d.%d.%d.", &server.pid, &server.start, &p.pid, &p.start)
-	if err != nil {
+	var rest string
+	_, err := fmt.Sscanf(name, "%d.%d.%d.%d.%s", &server.pid, &server.start, &p.pid, &p.start, &rest)
+	where, boot, ok := strings.Cut(rest, ".")
+	if err != nil || !ok {
 		return nil // not ours
 	}
-	boot := name[strings.LastIndexByte(name, '.')+1:]
-	if Alive(server.pid, server.start, boot) {
+	if boot == BootID() && where != space() || Alive(server.pid, server.start, boot) {
 		return nil
 	}
 	if err := KillStale(p.pid, p.start, boot); err != nil {

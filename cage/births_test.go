@@ -88,17 +88,22 @@ func TestHalfMade(t *testing.T) {
 }
 
 // TestSweep: Open ends what a dead server left half made, and leaves alone what a
-// living one is making.
+// living one is making, and what was noted in another pid namespace.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	own := cage.StartTime(t, os.Getpid())
-	for server, swept := range map[string]bool{
-		fmt.Sprintf("%d.%d", os.Getpid(), own):   false,
-		fmt.Sprintf("%d.%d", os.Getpid(), own+1): true,
-	} {
+	here, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		start uint64 // of a server with this pid
+		space string
+		swept bool
+	}{{own, here, false}, {own + 1, here, true}, {own + 1, "pid:[1]", false}} {
 		session, pid, begun := orphan(t, "bwrap")
 		c := config(t)
-		note := fmt.Sprintf("%s/births/%s.%d.%d.%s", c.StateDir, server, session, begun, cage.BootID())
+		note := fmt.Sprintf("%s/births/%d.%d.%d.%d.%s.%s", c.StateDir, os.Getpid(), tc.start, session, begun, tc.space, cage.BootID())
 		if err := os.MkdirAll(filepath.Dir(note), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -112,11 +117,11 @@ func TestSweep(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.Close()
-		if running(t, pid) == swept {
-			t.Errorf("by %s: running %v", server, !swept)
+		if running(t, pid) == tc.swept {
+			t.Errorf("%+v: running %v", tc, !tc.swept)
 		}
-		if _, err := os.Stat(note); (err == nil) == swept {
-			t.Errorf("by %s: the note: %v", server, err)
+		if _, err := os.Stat(note); (err == nil) == tc.swept {
+			t.Errorf("%+v: the note: %v", tc, err)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"pi-mcp/cage/cageinit"
 	"pi-mcp/cage/cgroup"
 	"pi-mcp/cage/landlock"
 )
@@ -45,6 +46,7 @@ type Bwrap struct {
 	gate     gate
 	landlock int // the kernel's version of it; 0: none
 	door     *door
+	own      []cageinit.Namespace // this process's
 
 	// calls leads to the one thread that starts every cage. The kernel kills a
 	// cage when the thread that started it ends, not the process, and the Go
@@ -93,8 +95,13 @@ func Open(c Config) (*Bwrap, error) {
 	if err != nil {
 		return nil, err
 	}
+	own, err := ownNamespaces()
+	if err != nil {
+		program.close()
+		return nil, err
+	}
 	b := &Bwrap{
-		path: path, features: f, void: void, program: program, births: births, door: door,
+		own: own, path: path, features: f, void: void, program: program, births: births, door: door,
 		landlock: landlock.ABI(),
 		calls:    make(chan func()), procs: make(map[*Proc]struct{}),
 	}

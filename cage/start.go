@@ -59,7 +59,7 @@ func (b *Bwrap) launch(ctx context.Context, spec Spec, argv []string, s streams)
 		return nil, err
 	}
 	closeAll(s.theirs[:]) // or what bubblewrap says would have no end
-	a.order = spec.order(argv, a.checks)
+	a.order = spec.order(argv, a.checks, b.own)
 	if spec.Network {
 		a.order.Wall = plan.wall(b.landlock)
 	}

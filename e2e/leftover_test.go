@@ -92,6 +92,9 @@ func TestFailedStartLeavesNothing(t *testing.T) {
 	}{
 		{name: "a bubblewrap that fails", env: "PI_MCP_BWRAP=" + w.stub("fails", bwrapHelp(t), "bwrap: setting up uid map: Permission denied"), says: "apparmor"},
 		{name: "a bubblewrap that makes a weaker cage", env: "PI_MCP_BWRAP=" + w.weakBwrap("open", "--remount-ro", "/"), says: "cannot trust the mount at /"},
+		{name: "a bubblewrap without a filter", env: "PI_MCP_BWRAP=" + w.weakBwrap("unfiltered", "--seccomp", "6"), says: "(--seccomp); install another one"},
+		{name: "a bubblewrap that shares the network", env: "PI_MCP_BWRAP=" + w.weakBwrap("networked", "--unshare-net"), says: "net namespace (--unshare-net)"},
+		{name: "a bubblewrap that shares the session", env: "PI_MCP_BWRAP=" + w.weakBwrap("led", "--new-session"), says: "(--new-session)"},
 		{name: "a bubblewrap without a mount", env: "PI_MCP_BWRAP=" + w.weakBwrap("few", "--proc", "/proc"), says: "cannot make the cage"},
 		{name: "a pi that ends", args: with(grants, "model", "ends"), says: "exit"},
 		{name: "a pi that never answers", env: "PI_MCP_HANDSHAKE=1s", args: with(grants, "model", "slow"), says: "--handshake"},

@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 // NAME.version beside it is a program that only knows its version, one with
 // NAME.without a bubblewrap that leaves out what that file lists; with
 // "relay" as its first argument it is a client between a test and a server, with
-// "probes" a server of e2e/probe.
+// "probes" the host of e2e/probe.
 func role(args []string) bool {
 	if version, err := os.ReadFile(args[0] + ".version"); err == nil {
 		fmt.Println(string(version))
@@ -62,7 +62,7 @@ func role(args []string) bool {
 		return true
 	}
 	if len(args) > 2 && args[1] == "probes" {
-		if err := probeServer(args[2]); err != nil {
+		if err := probeHost(args[2]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

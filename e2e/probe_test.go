@@ -1,12 +1,8 @@
 package e2e
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
 	"flag"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -16,10 +12,10 @@ import (
 
 var updateProbes = flag.Bool("update", false, "rewrite doc/probes.md")
 
-// TestProbes lets e2e/probe loose in a cage as agents get it, as root and as an
-// ordinary user, and where nothing stops it. Each probe must be blocked in a cage, but
-// for those that the table admits, and must get through without one, or it
-// would prove nothing. doc/probes.md is the result.
+// TestProbes lets e2e/probe loose in the cage of an agent, as root and as an ordinary
+// user, and where nothing stops it. Each probe must be blocked in a cage, but for those
+// that the table admits, and must get through without one, or it would prove nothing.
+// doc/probes.md is the result.
 func TestProbes(t *testing.T) {
 	t.Parallel()
 	users := []int{os.Getuid()}
@@ -45,16 +41,22 @@ func TestProbes(t *testing.T) {
 	}
 }
 
+// probed is what one user's probes found, each time in the same order.
+type probed struct{ Cage, Shared, Control []report }
+
 // checkProbes compares what one user's probes found with the table.
 func checkProbes(t *testing.T, uid int, got probed) {
 	t.Helper()
-	if len(got.Cage) != len(got.Control) {
-		t.Fatalf("uid %d: %d probes in the cage, %d outside", uid, len(got.Cage), len(got.Control))
+	if len(got.Cage) != len(got.Control) || len(got.Shared) != len(got.Control) {
+		t.Fatalf("uid %d: %d probes in the cage, %d in the host's network, %d outside", uid, len(got.Cage), len(got.Shared), len(got.Control))
 	}
 	for i, in := range got.Cage {
-		out, row := got.Control[i], probeRow(in.Number)
+		out, shared, row := got.Control[i], got.Shared[i], probeRow(in.Number)
 		if want := row.caged(uid); in.Outcome != want {
 			t.Errorf("uid %d, probe %d (%s) in the cage: %s, want %s: %s", uid, in.Number, in.Name, in.Outcome, want, in.Detail)
+		}
+		if want := row.shared(uid, out); shared.Outcome != want {
+			t.Errorf("uid %d, probe %d (%s) in the host's network: %s, want %s: %s", uid, in.Number, in.Name, shared.Outcome, want, shared.Detail)
 		}
 		switch want := row.free(uid); {
 		case out.Outcome == want:
@@ -69,8 +71,27 @@ func checkProbes(t *testing.T, uid int, got probed) {
 	}
 }
 
-// runProbes runs a server of probes as this user, in a directory that is the user's.
-func runProbes(t *testing.T, uid int) probed {
+// runProbes runs the probe in the cages of two agents of one server, and without a cage,
+// all as this user and in a directory that is the user's.
+func runProbes(t *testing.T, uid int) (got probed) {
+	t.Helper()
+	w := probeWorld(t, uid)
+	host := w.host()
+	c := w.client()
+	// It would be odd to the server when it starts, and this is another agent's.
+	write(t, w.path("state", "agents", "other", "mcp.json"), "secret\n")
+	for _, path := range []string{w.path("state", "agents", "other"), w.path("state", "agents", "other", "mcp.json")} {
+		must(t, os.Chown(path, uid, -1))
+	}
+	got.Cage = c.probeCaged(host.world, "internet")
+	got.Shared = c.probeCaged(host.world, "host")
+	c.close()
+	got.Control = host.control()
+	return got
+}
+
+// probeWorld is a world of this user's, with what the probes are after.
+func probeWorld(t *testing.T, uid int) *world {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "pi-mcp-probes-")
 	must(t, err)
@@ -81,41 +102,40 @@ func runProbes(t *testing.T, uid int) probed {
 	text, err := os.ReadFile(self)
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(dir, "server"), text, 0o755)) // the user's own, for probe 72
-	for from, to := range map[string]string{programs.piMCP: "init", programs.probe: "probe"} {
+	for from, to := range map[string]string{programs.piMCP: "pi-mcp", programs.fakePi: "pi/pi", programs.probe: "bin/probe"} {
 		link(t, from, filepath.Join(dir, to))
 	}
 	layout(t, dir, uid)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
 	root, err := os.Open("/") // a server may be started with one
 	must(t, err)
-	defer root.Close()
-	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, filepath.Join(dir, "server"), "probes", dir)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + dir + "/home", decoyVar + "=decoy-" + filepath.Base(dir)}
-	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = dir, &stdout, &stderr, []*os.File{root}
+	t.Cleanup(func() { root.Close() })
+	w := &world{
+		t: t, dir: dir, files: []*os.File{root},
+		env: []string{
+			"PATH=" + os.Getenv("PATH"), "HOME=" + dir + "/home", "TMPDIR=" + dir + "/home", decoyVar + "=decoy-" + filepath.Base(dir),
+			"PI_CODING_AGENT_DIR=" + dir + "/host-pi", "PI_MCP_DB=" + dir + "/state/pi-mcp.db", "PI_MCP_AGENTS_DIR=" + dir + "/state/agents",
+			"PI_MCP_PI=" + dir + "/pi/pi", "PI_MCP_PROVIDER=fake", "PI_MCP_MODEL=plain", "PI_MCP_REFRESH_PAUSE=100ms",
+		},
+	}
 	if uid != os.Getuid() {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
+		w.user = &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}
 	}
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("uid %d: %v: %s", uid, err, stderr.Bytes())
-	}
-	var got probed
-	must(t, json.Unmarshal(stdout.Bytes(), &got))
-	return got
+	t.Cleanup(w.sweep)
+	t.Cleanup(w.quiet)
+	return w
 }
 
 // layout makes the files that the probes are after.
 func layout(t *testing.T, dir string, uid int) {
 	t.Helper()
 	for _, name := range []string{
-		"home/.ssh/id_rsa", "home/.pi/agent/auth.json", "state/agents/other/mcp.json", "state/pi-mcp.db",
+		"home/.ssh/id_rsa", "home/.pi/agent/auth.json",
 		"write/f", "write/a/b/hidden/secret", "write/hidden", "write/.git/HEAD", "write/.git/hooks/pre-push", "write/.git/config",
 		"read/f", "read/.ssh/id_rsa", "agent/session", "readmount/f", "mask/f",
 	} {
 		write(t, filepath.Join(dir, name), "secret\n")
 	}
-	for _, name := range []string{"state/cage", "write/mnt", "agent/tmp", "agent/home", "agent/pi"} {
+	for _, name := range []string{"state", "host-pi", "write/mnt"} {
 		must(t, os.MkdirAll(filepath.Join(dir, name), 0o755))
 	}
 	must(t, filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
@@ -129,8 +149,9 @@ func layout(t *testing.T, dir string, uid int) {
 // isProgram tells the hard links of other tests' programs: they are not the user's.
 func isProgram(path string) bool {
 	switch filepath.Base(path) {
-	case "init", "probe":
-		return true
+	case "pi-mcp", "pi", "probe":
+		info, err := os.Lstat(path)
+		return err == nil && info.Mode().IsRegular()
 	}
 	return false
 }

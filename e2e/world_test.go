@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"pi-mcp/cage/cgroup"
@@ -19,6 +20,10 @@ type world struct {
 	t   testing.TB
 	dir string
 	env []string // of every server; later entries win
+
+	// The servers' user and what they inherit; nil: this process's, and nothing.
+	user  *syscall.Credential
+	files []*os.File
 }
 
 // newWorld makes a world whose pi is the fake one.
@@ -63,9 +68,14 @@ func (w *world) path(parts ...string) string {
 
 // command is a server that has not been started.
 func (w *world) command(env []string, args ...string) *exec.Cmd {
-	cmd := exec.Command(programs.piMCP, args...)
+	program := programs.piMCP
+	if w.user != nil { // who may be unable to get there
+		program = w.path("pi-mcp")
+	}
+	cmd := exec.Command(program, args...)
 	cmd.Env = append(append([]string{}, w.env...), env...)
-	cmd.Dir = w.path("home")
+	cmd.Dir, cmd.ExtraFiles = w.path("home"), w.files
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: w.user}
 	return cmd
 }
 

@@ -3,8 +3,8 @@
 // bubblewrap makes the cage and then executes the server's own program again, as
 // pid 1 and with nothing but Command as its argument. Before anything of an agent's
 // runs, it closes what it was not meant to have, opens the cage's listeners and
-// passes them out, and looks from inside at every mount: a path that was swapped
-// while bubblewrap worked is found here. Then it starts the program, collects
+// passes them out, and looks from inside at what it has and at every mount: what
+// bubblewrap has left out and a path that was swapped while it worked are found here. Then it starts the program, collects
 // orphans, and reports how the program ended.
 //
 // Both ends speak over a control socket that keeps messages apart. Its end is the
@@ -50,13 +50,14 @@ func (r *Raw) UnmarshalText(text []byte) error {
 // An Order is what the server wants of a cage. It travels as a file in memory: an
 // environment may be larger than a message.
 type Order struct {
-	Argv   []Raw // Argv[0] is a path
-	Env    []Raw // the whole environment
-	Dir    Raw
-	Listen []string // TCP addresses
-	Checks []Check
-	Limits Limits
-	Wall   Wall
+	Argv        []Raw // Argv[0] is a path
+	Env         []Raw // the whole environment
+	Dir         Raw
+	Listen      []string // TCP addresses
+	Confinement Confinement
+	Checks      []Check
+	Limits      Limits
+	Wall        Wall
 }
 
 // Limits are those of the program and of each process it starts. Zero means that

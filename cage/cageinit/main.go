@@ -80,7 +80,10 @@ func prepare(control Control) (pid int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("cannot read the order: %w", err)
 	}
-	files, err := listen(order.Listen)
+	if err := order.Confinement.verify(); err != nil {
+		return 0, err
+	}
+	files, err := listen(order.Listen) // in the cage's network, that much is known now
 	if err != nil {
 		return 0, err
 	}
