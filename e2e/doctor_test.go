@@ -251,7 +251,7 @@ func TestDoctorUser(t *testing.T) {
 	hidden := []string{"--tmpfs", groups, "--remount-ro", groups}
 	root := append([]string{"--unshare-user", "--uid", "0", "--gid", "0"}, hidden...)
 	user := append([]string{"--unshare-user", "--uid", "1000", "--gid", "1000"}, hidden...)
-	all := w.inContainer(root...)
+	all := w.inContainer(append(root[:len(root):len(root)], "--setenv", "PI_MCP_MAX_PROCESSES", "1024")...)
 	all.is(t, "user", "warning", "running as root")
 	all.is(t, "limits", "error", "as root", "--max-processes none")
 	all = w.inContainer(append(root, "--setenv", "PI_MCP_MAX_PROCESSES", "none")...)
