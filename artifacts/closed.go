@@ -9,8 +9,8 @@ import (
 )
 
 // An agent can close a directory to its owner, who is the server's user, too, and keep
-// what it likes in there. To be counted it is opened again: its owner gets the rights to
-// read and search it, and nobody else any. Counting it as too much instead would stop
+// what it likes in there. To be counted it is opened again: its owner gets all
+// rights to it, so that people can delete what is in there, and nobody else gets any. Counting it as too much instead would stop
 // agents over a test that wants to see how a program fails; such a test lasts for
 // milliseconds, and a look comes every few seconds.
 
@@ -54,7 +54,7 @@ func openUpAt(in *os.File, name string) error {
 	return openUp(fd)
 }
 
-// openUp gives the owner of an open directory the rights, if it lacks them. Of one that
+// openUp gives the owner of an open directory all rights, if it lacks those. Of one that
 // is somebody else's the kernel refuses it.
 func openUp(fd int) error {
 	var st unix.Stat_t
@@ -62,5 +62,5 @@ func openUp(fd int) error {
 		return err
 	}
 	// fchmod takes no descriptor of O_PATH.
-	return unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), st.Mode&0o7777|ownerReads)
+	return unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), st.Mode&0o7777|unix.S_IRWXU)
 }
