@@ -17,11 +17,12 @@ import (
 const realPi = "../.tools/node_modules/.bin/pi"
 
 // BenchmarkRun is what run adds to a bare handshake of the same real pi, both
-// with warm compile caches, in turn. Target: 40 ms at the median.
+// with warm compile caches, in turn: the files, the first process, the filter, a network
+// and an endpoint of its own. Target: 80 ms at the median.
 func BenchmarkRun(b *testing.B) {
 	path, err := filepath.Abs(realPi)
 	must(b, err)
-	w := newWorld(b, func(c *agent.Config) { c.Pi, c.Provider, c.Model = path, "bench", "bench-model" })
+	w, _ := newDesk(b, func(c *agent.Config) { c.Pi, c.Provider, c.Model = path, "bench", "bench-model" })
 	host := filepath.Join(w.dir, "host")
 	realProvider(b, host)
 	bare := newBare(b, path, host)
@@ -38,7 +39,7 @@ func BenchmarkRun(b *testing.B) {
 	b.ReportMetric(ms(median(alone)), "bare-ms")
 	b.ReportMetric(ms(median(run)), "run-ms")
 	b.ReportMetric(ms(median(run)-median(alone)), "added-ms")
-	b.ReportMetric(40, "target-ms")
+	b.ReportMetric(80, "target-ms")
 }
 
 // realProvider tells a real pi, whose directory is host, of a provider that no

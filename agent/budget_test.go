@@ -126,6 +126,8 @@ func TestBudgetRip(t *testing.T) {
 		{"tmp", "head -c 9437184 /dev/zero > /tmp/d", "--max-tmp", "tmp/d"},
 		{"home", "head -c 9437184 /dev/zero > $HOME/d", "--max-tmp", "home/d"},
 		{"pi's directory", "head -c 9437184 /dev/zero > /pi-agent/d", "--max-tmp", "pi/d"},
+		{"a closed directory", "mkdir /tmp/d; exec 3> /tmp/d/f; chmod 000 /tmp/d; head -c 9437184 /dev/zero >&3", "--max-tmp", "tmp/d"},
+		{"a /tmp that cannot be listed", "head -c 9437184 /dev/zero > /tmp/d; chmod 300 /tmp", "--max-tmp", "tmp/d"},
 		{"files", many, "--max-tmp-files", "tmp/d"},
 		{"session", `head -c 1100000 /dev/zero | tr '\0' '\n' >> /agent_session.jsonl`, "--max-session", ""},
 	} {

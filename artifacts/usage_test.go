@@ -148,26 +148,102 @@ func TestUsageStops(t *testing.T) {
 	}
 }
 
-// What cannot be read is left out, and all else is counted.
-func TestUsageUnreadable(t *testing.T) {
+// An agent cannot hide anything by closing a directory to its owner, be it one at the
+// top, one that can be listed only, or one in another that is closed. Rights of others
+// stay as they are, and what is open is left alone.
+func TestUsageClosed(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		closed []string // below tmp, the deepest first
+		mode   os.FileMode
+	}{
+		{"the control: none", nil, 0},
+		{"one", []string{"a"}, 0},
+		{"not listed", []string{"a"}, 0o311},
+		{"not searched", []string{"a"}, 0o644},
+		{"nested", []string{"a/b", "a"}, 0},
+		{"the whole chain", []string{"a/b/c", "a/b", "a", "."}, 0},
+		{"the top", []string{"."}, 0o070},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s, root := newStore(t)
+			check(t, s.Create(id, []byte("{}\n")))
+			p := s.Paths(id)
+			write(t, p.Tmp+"/a/b/c/large", strings.Repeat("x", 1<<20))
+			write(t, p.Tmp+"/open/f", "x")
+			asOwner(t, root, func() {
+				d, err := s.Agent(id)
+				check(t, err)
+				defer d.Close()
+				open := mode(t, p.Tmp+"/open")
+				for _, name := range tc.closed {
+					check(t, os.Chmod(filepath.Join(p.Tmp, name), tc.mode))
+				}
+				if u := usage(t, d, endless); u.Files != 6 || u.Bytes < 1<<20 {
+					t.Errorf("%+v, not 6 files and a megabyte", u)
+				}
+				if now := mode(t, p.Tmp+"/open"); now != open {
+					t.Errorf("what was open has mode %o, not %o", now, open)
+				}
+				if len(tc.closed) > 0 {
+					if now, want := mode(t, filepath.Join(p.Tmp, tc.closed[0])), tc.mode|0o700; now != want {
+						t.Errorf("what was closed has mode %o, not %o", now, want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// An agent that closes a directory again and again makes no count fail, and has nothing
+// outside opened by links in its place.
+func TestUsageClosedRace(t *testing.T) {
 	s, root := newStore(t)
 	check(t, s.Create(id, []byte("{}\n")))
 	p := s.Paths(id)
-	write(t, p.Tmp+"/closed/f", "x")
-	write(t, p.Tmp+"/open/f", "x")
+	write(t, p.Tmp+"/a/f", "x")
+	beside := p.Dir + "/beside"
+	check(t, os.Mkdir(beside, 0o755))
 	asOwner(t, root, func() {
+		check(t, os.Chmod(beside, 0))
+		var closing sync.WaitGroup
+		stop := make(chan struct{})
+		closing.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				check(t, os.Chmod(p.Tmp+"/a", 0))
+				check(t, os.Rename(p.Tmp+"/a", p.Tmp+"/b"))
+				check(t, os.Symlink(beside, p.Tmp+"/a"))
+				check(t, os.Remove(p.Tmp+"/a"))
+				check(t, os.Rename(p.Tmp+"/b", p.Tmp+"/a"))
+			}
+		})
 		d, err := s.Agent(id)
 		check(t, err)
 		defer d.Close()
-		if u := usage(t, d, endless); u.Files != 4 { // the control
-			t.Errorf("%d files, not 4", u.Files)
+		for range 200 {
+			usage(t, d, endless)
 		}
-		check(t, os.Chmod(p.Tmp+"/closed", 0))
-		if u := usage(t, d, endless); u.Files != 3 {
-			t.Errorf("%d files beside what is closed, not 3", u.Files)
+		close(stop)
+		closing.Wait()
+		if u := usage(t, d, endless); u.Files != 2 {
+			t.Errorf("at the end %+v, not 2 files", u)
 		}
-		check(t, os.Chmod(p.Tmp+"/closed", 0o700))
 	})
+	if now := mode(t, beside); now != 0 {
+		t.Errorf("what lies beside has mode %o", now)
+	}
+}
+
+func mode(t *testing.T, path string) os.FileMode {
+	t.Helper()
+	info, err := os.Lstat(path)
+	check(t, err)
+	return info.Mode().Perm()
 }
 
 // A count ends with its context, and one of a directory that is gone with an error.

@@ -54,7 +54,7 @@ var outsides = []outside{
 	{102, "the MCP listener with another agent's token; from the host", "refused; not to be reached", "e2e.TestEndpointTokens cage.TestListeners"},
 	{103, "endless lines, output without end, bytes that are no text, U+2028", "bounded memory and logs; records stay whole",
 		"pirpc.TestMemoryOfALongLine pirpc.TestLongAndStrange pirpc.TestLines pirpc.TestF01SplitAtEveryByte artifacts.TestF21LogStopsAtItsLimit"},
-	{104, "fill /tmp", "stopped at the budget; others are undisturbed", "e2e.TestTmpBudget"},
+	{104, "fill /tmp", "stopped at the budget; others are undisturbed", "e2e.TestTmpBudget agent.TestBudgetRip artifacts.TestUsageClosed"},
 	{105, "fill /dev/shm and /", "ends at 64 MiB; read-only", "cage.TestFull"},
 	{106, "spoil the session file, then resurrect", "works or fails with a reason; its directory grants nothing", "e2e.TestSpoiltSession"},
 	{107, "edit pi's settings, then resurrect", "made anew", "agent.TestPlanted artifacts.TestWritePiStartsAnew"},

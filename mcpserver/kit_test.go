@@ -16,6 +16,7 @@ import (
 
 	"pi-mcp/agent"
 	"pi-mcp/artifacts"
+	"pi-mcp/cage/cgroup"
 	"pi-mcp/mcpserver"
 	"pi-mcp/store"
 )
@@ -86,12 +87,27 @@ func newWorld(t testing.TB) *world {
 	w.sup, err = agent.New(t.Context(), agent.Config{
 		Store: w.db, Artifacts: w.files, StateDir: filepath.Join(w.dir, "state"), HostPi: filepath.Join(w.dir, "host"),
 		Path: os.Getenv("PATH"), Pi: filepath.Join(w.dir, "pi", "pi"), Init: first, Provider: "fake", Model: "plain",
-		Limits: agent.DefaultLimits(), Log: log, ChildMCP: true, // for those that call Serve
+		Limits: limits(), Log: log, ChildMCP: true, // for those that call Serve
 	})
 	must(t, err)
 	t.Cleanup(w.sup.Close)
 	w.server = mcpserver.New(mcpserver.Config{Supervisor: w.sup, Log: log})
 	return w
+}
+
+// limits are the default ones. Where root has no control group to count processes in,
+// there is none on them: every start would be refused otherwise.
+func limits() agent.Limits {
+	l := agent.DefaultLimits()
+	control, err := cgroup.Detect()
+	lacks := []string{"no control group"}
+	if err == nil {
+		_, lacks = control.Trim(cgroup.Limits{Processes: 1})
+	}
+	if os.Geteuid() == 0 && len(lacks) > 0 {
+		l.Processes = agent.NoLimit
+	}
+	return l
 }
 
 // connect returns a session of a real client. version forces a protocol version;

@@ -3,8 +3,8 @@
 //
 // Resource limits cannot do that: RLIMIT_NPROC counts nothing for root, RLIMIT_AS
 // breaks node, and each counts one process. A control group can, where the kernel
-// lets this process make one: with version 2 below a delegated group, with version
-// 1 usually as root only.
+// lets this process make one: with version 2 below a delegated group, and as root
+// beside its own; with version 1 usually as root only.
 package cgroup
 
 import (
@@ -78,7 +78,8 @@ func (r resource) label() string {
 	return map[resource]string{processes: "processes", memory: "memory", cpu: "CPU"}[r]
 }
 
-// A Controller makes groups below the groups that this process was in at Detect. Its
+// A Controller makes groups below the groups that this process was in at Detect, or
+// those above them. Its
 // methods may be called from any goroutine.
 type Controller struct {
 	kernel kernel
@@ -92,6 +93,7 @@ type Controller struct {
 // A kernel makes and removes groups. A plain directory does not fill itself with
 // files as a group does, hence the seam.
 type kernel struct {
+	root  bool // it lets this process write groups that are nobody's in particular
 	mkdir func(dir string) error
 	rmdir func(dir string) error
 }
@@ -99,6 +101,7 @@ type kernel struct {
 // host is the real one.
 func host() kernel {
 	return kernel{
+		root:  os.Geteuid() == 0,
 		mkdir: func(dir string) error { return os.Mkdir(dir, 0o755) },
 		rmdir: os.Remove,
 	}

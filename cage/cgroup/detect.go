@@ -20,7 +20,7 @@ func detect(root string, k kernel) (*Controller, error) {
 	if err := errors.Join(err, err2); err != nil {
 		return nil, fmt.Errorf("cannot find this process's control groups: %w", err)
 	}
-	v2, why2 := findUnified(mounts, own)
+	v2, why2 := findUnified(mounts, own, k.root)
 	v1, why1 := findLegacy(mounts, own)
 	places := v1
 	if limited(v2, processes) || len(v1) == 0 {
@@ -41,7 +41,7 @@ func detect(root string, k kernel) (*Controller, error) {
 // remedy says how this process could have come by a group of its own.
 func remedy() string {
 	if os.Geteuid() == 0 {
-		return "start the server with systemd-run --scope -p Delegate=yes, or in a container whose /sys/fs/cgroup is writable"
+		return "start the server with systemd-run --scope -p Delegate=yes, or as the only program of a container whose /sys/fs/cgroup is writable"
 	}
 	return "start the server with systemd-run --user --scope -p Delegate=yes"
 }
@@ -58,8 +58,9 @@ func forAll(why string) reasons {
 	return reasons{processes: why, memory: why, cpu: why}
 }
 
-// findUnified returns the place of version 2, or none.
-func findUnified(mounts []mount, own map[string]string) ([]place, reasons) {
+// findUnified returns the places of version 2, or none: this process's own group where
+// it may divide that, otherwise for root those above it that are divided already.
+func findUnified(mounts []mount, own map[string]string, root bool) ([]place, reasons) {
 	i := slices.IndexFunc(mounts, func(m mount) bool { return m.unified })
 	if i < 0 {
 		return nil, forAll("not mounted")
@@ -71,6 +72,17 @@ func findUnified(mounts []mount, own map[string]string) ([]place, reasons) {
 	if filepath.Base(dir) == serverGroup { // made by an earlier Controller's first New
 		dir = filepath.Dir(dir)
 	}
+	places, why := delegated(dir)
+	if root && !limited(places, processes) {
+		if above := divided(mounts[i].point, dir); len(above) > 0 {
+			return above, forAll("no group above " + dir + " has its controller for those below")
+		}
+	}
+	return places, why
+}
+
+// delegated returns the group dir as the place, or none.
+func delegated(dir string) ([]place, reasons) {
 	offered, why := offers(dir)
 	if len(offered) == 0 {
 		return nil, why
@@ -82,17 +94,35 @@ func findUnified(mounts []mount, own map[string]string) ([]place, reasons) {
 	return []place{p}, why
 }
 
-// offers returns what could be limited below the version 2 group dir.
-func offers(dir string) ([]resource, reasons) {
-	there := words(dir, "cgroup.controllers")
-	why := forAll("there is no controller for it at " + dir)
-	var offered []resource
-	for _, r := range resources {
-		if slices.Contains(there, string(r)) {
-			offered = append(offered, r)
+// divided returns the groups above dir, up to top, in which groups can be limited as
+// they are: nothing is enabled and nobody moved in what is not this server's. They are
+// the nearest that counts processes and those further up that limit more: the kernel
+// lets a group hand on only what it has from above.
+func divided(top, dir string) (places []place) {
+	most := 0
+	for dir != top {
+		dir = filepath.Dir(dir)
+		p := place{unified: true, dir: dir, limits: named(words(dir, "cgroup.subtree_control"))}
+		if len(p.limits) > most && slices.Contains(p.limits, processes) && writable(dir, ".", "cgroup.procs") == nil {
+			places, most = append(places, p), len(p.limits)
 		}
 	}
-	return offered, why
+	return places
+}
+
+// offers returns what could be limited below the version 2 group dir.
+func offers(dir string) ([]resource, reasons) {
+	return named(words(dir, "cgroup.controllers")), forAll("there is no controller for it at " + dir)
+}
+
+// named returns the resources of controllers.
+func named(controllers []string) (all []resource) {
+	for _, r := range resources {
+		if slices.Contains(controllers, string(r)) {
+			all = append(all, r)
+		}
+	}
+	return all
 }
 
 // plan says how groups with these limits come to be in dir.

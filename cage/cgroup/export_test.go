@@ -2,7 +2,12 @@ package cgroup
 
 // DetectIn is Detect for a machine whose files are below root.
 func DetectIn(root string, mkdir, rmdir func(string) error) (*Controller, error) {
-	return detect(root, kernel{mkdir, rmdir})
+	return detect(root, kernel{mkdir: mkdir, rmdir: rmdir})
+}
+
+// DetectAsRoot is DetectIn for root.
+func DetectAsRoot(root string, mkdir, rmdir func(string) error) (*Controller, error) {
+	return detect(root, kernel{root: true, mkdir: mkdir, rmdir: rmdir})
 }
 
 // Unlimited makes groups without limits in a directory of a cgroup2 mount.

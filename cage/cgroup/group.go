@@ -53,15 +53,26 @@ func (c *Controller) New(owner, agent string, l Limits) (*Group, error) {
 		return nil, err
 	}
 	g := &Group{kernel: c.kernel}
-	for i, p := range c.places {
-		if i > 0 && !p.wanted(l) {
-			continue
-		}
+	for _, p := range c.chosen(l) {
 		if err := g.add(p, prefix+owner+"."+agent, l); err != nil {
 			return nil, errors.Join(err, g.rmdir())
 		}
 	}
 	return g, nil
+}
+
+// chosen returns where a group with these limits, which can be had, has directories. Of
+// version 2 a process is in one group only: the nearest that has them all.
+func (c *Controller) chosen(l Limits) (places []place) {
+	for i, p := range c.places {
+		switch {
+		case p.unified && p.holds(l):
+			return []place{p}
+		case !p.unified && (i == 0 || p.wanted(l)):
+			places = append(places, p)
+		}
+	}
+	return places
 }
 
 // prepare makes the places ready before the first group.

@@ -115,6 +115,16 @@ func (p place) limit(dir string, l Limits) error {
 	return nil
 }
 
+// holds reports whether all limits of l belong to this place.
+func (p place) holds(l Limits) bool {
+	for _, r := range resources {
+		if l.of(r) != 0 && !slices.Contains(p.limits, r) {
+			return false
+		}
+	}
+	return true
+}
+
 // wanted reports whether a limit of l belongs to this place.
 func (p place) wanted(l Limits) bool {
 	return slices.ContainsFunc(p.limits, func(r resource) bool { return l.of(r) != 0 })

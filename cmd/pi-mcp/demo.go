@@ -14,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/urfave/cli/v3"
 
+	"pi-mcp/cage/cgroup"
 	"pi-mcp/scripted"
 )
 
@@ -91,9 +92,27 @@ func (s *stage) server(cmd *cli.Command) (*exec.Cmd, error) {
 		"--agents-dir", filepath.Join(s.dir, "agents"),
 		"--provider", scripted.Provider, "--model", scripted.Model,
 		"--pi", cmd.String("pi"), "--node", cmd.String("node"), "--bwrap", cmd.String("bwrap"))
+	if uncounted() {
+		tell("root has no control group here that counts processes: the demo does without that limit")
+		c.Args = append(c.Args, "--max-processes", "none")
+	}
 	c.Env = append(os.Environ(), "PI_CODING_AGENT_DIR="+filepath.Join(s.dir, "pi"))
 	c.Stderr = os.Stderr
 	return c, nil
+}
+
+// uncounted reports whether a server would refuse to start agents here for want of a
+// control group, which is what counts root's processes.
+func uncounted() bool {
+	if os.Geteuid() != 0 {
+		return false
+	}
+	control, err := cgroup.Detect()
+	if err != nil {
+		return true
+	}
+	_, lacks := control.Trim(cgroup.Limits{Processes: 1})
+	return len(lacks) > 0
 }
 
 // answer is the model. It asks for one tool call in the first turn; in the last
