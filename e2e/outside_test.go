@@ -59,10 +59,12 @@ func newOutsideUser(t *testing.T, pkgs []string) outsideUser {
 		args = append(args, "./"+sources[pkg])
 	}
 	must(t, os.Mkdir(u.path("tests"), 0o755))
-	build := exec.CommandContext(t.Context(), "go", args...)
-	build.Dir, build.Env = "..", append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("cannot build the tests: %v: %s", err, out)
+	for _, args := range [][]string{args, {"build", "-o", u.path("programs", "init"), "./cage/testdata/init"}} {
+		build := exec.CommandContext(t.Context(), "go", args...)
+		build.Dir, build.Env = "..", append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("cannot build the tests: %v: %s", err, out)
+		}
 	}
 	u.provide(t)
 	for _, name := range []string{"home", "tmp"} {
@@ -124,7 +126,7 @@ func (u outsideUser) run(t *testing.T, pkg, names string) []byte {
 		"-test.v", "-test.run="+names, "-test.timeout="+patience.String())
 	cmd.Dir = u.path("src", sources[pkg])
 	cmd.Env = []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + u.path("home"), "TMPDIR=" + u.path("tmp"), "CAGE_TEST_INIT=" + u.path("programs", "pi-mcp"),
+		"PATH=" + os.Getenv("PATH"), "HOME=" + u.path("home"), "TMPDIR=" + u.path("tmp"), "CAGE_TEST_INIT=" + u.path("programs", "init"),
 		"AGENT_TEST_PROGRAMS=" + u.path("programs"), programsVar + "=" + u.path("programs"), "SECCOMP_TEST_SOURCES=" + u.path("unix"),
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinary, Gid: ordinary}}
