@@ -171,10 +171,9 @@ func (s *Supervisor) network(text string, l *line) (egress.Policy, error) {
 	return p, nil
 }
 
-// descend writes into a new row where it comes from.
+// descend writes into a new row where it comes from. A client's has nothing of that.
 func (l *line) descend(row *store.Agent) {
 	if l == nil {
-		row.Account = row.Group
 		return
 	}
 	p := &l.parent

@@ -259,3 +259,34 @@ func TestChildStaysClosed(t *testing.T) {
 		t.Error("what is closed to the parent is open to the child")
 	}
 }
+
+// What is closed automatically inside a parent's grant is closed to its child at once,
+// also where the child's own grant begins so far inside that its place does not tell.
+func TestChildInheritsAutomatic(t *testing.T) {
+	for _, closed := range []string{".git/hooks/", ".git/config", ".docker/config.json", ".config/gh/", "sub/.ssh/"} {
+		t.Run(closed, func(t *testing.T) {
+			w := newWorld(t)
+			work := filepath.Join(t.TempDir(), "work")
+			place := filepath.Join(work, closed)
+			must(t, os.MkdirAll(filepath.Dir(place), 0o700))
+			if strings.HasSuffix(closed, "/") {
+				must(t, os.MkdirAll(place, 0o700))
+			} else {
+				must(t, os.WriteFile(place, []byte("closed"), 0o600))
+			}
+			p := w.run(agent.RunRequest{Grants: cage.Grants{Write: []string{work}}})
+			if !w.mounted(place + " ro") {
+				t.Error("the control: it is open to the parent")
+			}
+			inside := filepath.Dir(place)
+			w.child(p.AgentID, agent.RunRequest{Grants: cage.Grants{Write: []string{inside}}})
+			w.rip(p.AgentID)
+			if !w.mounted(inside + " rw") {
+				t.Error("the control: the child may not write what it was granted")
+			}
+			if !w.mounted(place + " ro") {
+				t.Error("it is open to the child")
+			}
+		})
+	}
+}

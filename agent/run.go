@@ -68,6 +68,7 @@ func (s *Supervisor) Run(ctx context.Context, who Caller, req RunRequest) (RunRe
 	if err != nil {
 		return RunResult{}, err
 	}
+	from.descend(&row) // before the rules of this start, which are narrowed like those of any other
 	if err := s.rules(&row, &l); err != nil {
 		return RunResult{}, err
 	}
@@ -80,7 +81,7 @@ func (s *Supervisor) Run(ctx context.Context, who Caller, req RunRequest) (RunRe
 	if row.Group, err = s.groupOf(who, req.AccessToken); err != nil {
 		return RunResult{}, err
 	}
-	from.descend(&row)
+	def(&row.Account, row.Group)
 	if err := s.insert(ctx, row); err != nil {
 		return RunResult{}, err
 	}
